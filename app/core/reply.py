@@ -1,0 +1,30 @@
+"""The phases of a reply and the legal moves between them.
+
+    accepted -> running <-> waiting -> complete | stopped | failed | interrupted
+
+A phase is stored; the fold of a reply's events is `state.ReplyState`.
+"""
+
+from typing import Literal
+
+Phase = Literal["accepted", "running", "waiting", "complete", "stopped", "failed", "interrupted"]
+Ended = Literal["complete", "stopped", "failed", "interrupted"]
+
+LIVE: frozenset[Phase] = frozenset({"accepted", "running", "waiting"})
+ENDED: frozenset[Phase] = frozenset({"complete", "stopped", "failed", "interrupted"})
+
+MOVES: dict[Phase, frozenset[Phase]] = {
+    "accepted": frozenset({"running"}) | ENDED,
+    # A restart runs a reply again: that is a move from running to running, under a new run token.
+    "running": frozenset({"running", "waiting"}) | ENDED,
+    "waiting": frozenset({"running"}) | ENDED,
+    "complete": frozenset(),
+    "stopped": frozenset(),
+    "failed": frozenset(),
+    "interrupted": frozenset(),
+}
+
+
+def may_move(before: Phase, after: Phase) -> bool:
+    """Whether a reply in `before` may go to `after`."""
+    return after in MOVES[before]
