@@ -1,0 +1,93 @@
+"""What holds for the source as a whole and no linter checks."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import app
+from tests.check import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SOURCES = sorted((ROOT / "app").rglob("*.py"))
+
+
+def uses(path: Path) -> Iterator[str]:
+    """Dotted names that a module mentions or imports: `os.environ`, `asyncio.create_task`, `httpx`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def users_of(*endings: str) -> set[str]:
+    """The modules of `app` that mention a name which is, or ends in, one of `endings`."""
+    return {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if any(f".{name}".endswith(f".{ending}") for name in uses(path) for ending in endings)
+    }
+
+
+def test_every_task_is_started_by_tasks():
+    """A task that nobody holds may be collected in mid-air, and its failure is seen by nobody."""
+    assert users_of("create_task", "ensure_future", "TaskGroup") <= {"app/tasks.py"}
+
+
+def test_the_environment_is_read_by_config_alone():
+    assert users_of("os.environ", "os.environb", "os.getenv", "os.putenv") <= {"app/config.py"}
+
+
+def test_http_goes_out_through_outbound_alone():
+    modules = {"httpx", "httpx2", "requests", "urllib.request", "urllib3", "aiohttp"}
+    importers = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        for name in uses(path)
+        if name in modules or name.rpartition(".")[0] in modules
+    }
+    assert importers <= {"app/outbound.py"}
+
+
+def test_every_part_of_the_application_is_under_an_import_contract():
+    contracts = PROJECT["tool"]["importlinter"]["contracts"]
+    protected = {name for contract in contracts for name in contract.get("protected_modules", [])}
+    parts = {
+        f"app.{path.stem}"
+        for path in (ROOT / "app").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert parts - {"app.__init__"} == protected
+
+
+def test_every_folder_of_modules_is_a_package():
+    folders = {path.parent for path in SOURCES}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_the_version_is_the_same_everywhere():
+    assert app.__version__ == PROJECT["project"]["version"]
+
+
+def test_aiosqlite_runs_on_the_sqlite_that_the_wheel_brings():
+    pysqlite3 = pytest.importorskip("pysqlite3", reason="no wheel for this platform")
+    import aiosqlite
+
+    assert aiosqlite.core.sqlite3 is pysqlite3
+    assert pysqlite3.sqlite_version_info >= (3, 51, 3)
+
+
+def test_without_the_wheel_the_standard_module_is_left_alone():
+    imports = "import tests.support.system_sqlite, app, sqlite3, sys"
+    program = f"{imports}; print(sqlite3.__name__, 'pysqlite3.dbapi2' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["sqlite3", "False"]
