@@ -175,13 +175,13 @@ class Environment:
         # The lock names every package, dependencies included, so pip has nothing to resolve.
         fetch = ["wheel", "--no-deps", "--require-hashes", *pip_options, "-w", self.downloads, "-r", lock]
         about = lock.read_text().count("==")
-        self.run(pip + fetch, f"Downloading about {about} packages ({lock.name})", claim)
+        self.run(pip + fetch, f"Downloading the packages of {lock.name} (about {about})", claim)
         wheels = sorted(self.downloads.glob("*.whl"))
         self.stamp(lock).write_text("")
         if wheels:
             # Compiling is left to the first import: most modules of most packages are never imported.
             place = ["install", "--no-index", "--no-deps", "--no-compile", *wheels]
-            self.run(pip + place, f"Installing {len(wheels)} packages", claim)
+            self.run(pip + place, f"Installing the packages of {lock.name}", claim)
         self.fill_stamp(lock, wheels)
         shutil.rmtree(self.downloads, ignore_errors=True)
 
