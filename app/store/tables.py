@@ -4,14 +4,21 @@ JSON columns hold only what has somebody else's shape (tool input, provider data
 Each issue adds the tables that it fills, with a migration.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, UniqueConstraint, text as sql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+# An absent value is SQL's NULL, never the JSON text `null`.
+Json = JSON(none_as_null=True)
+
+
+# A reply that holds its chat's lane. Queries write it out like this: with bound values SQLite would not use the index.
+IN_LANE = "phase IN ('accepted','running','waiting')"
 
 
 class Base(DeclarativeBase):
-    type_annotation_map = {dict[str, Any]: JSON, list[str]: JSON, list[int]: JSON}
+    type_annotation_map: ClassVar[dict[Any, Any]] = {dict[str, Any]: Json, list[str]: Json, list[int]: Json}
 
 
 # --- people -----------------------------------------------------------------------------------------------
@@ -179,7 +186,9 @@ class Chat(Base):
     owner: Mapped[str] = mapped_column(ForeignKey("user.id", ondelete="CASCADE"))
     kind: Mapped[str]  # chat | agent
     title: Mapped[str]
-    title_from: Mapped[str]  # none | opening | model | person: a later one of these never yields to an earlier
+    title_from: Mapped[
+        str
+    ]  # none | opening | model | person: a later one of these never yields to an earlier
     folder: Mapped[str | None]
     pinned: Mapped[bool] = mapped_column(default=False)
     archived: Mapped[bool] = mapped_column(default=False)
@@ -191,8 +200,10 @@ class Chat(Base):
     active: Mapped[int]  # when something last happened in it: the order of the list
     next_position: Mapped[int] = mapped_column(default=1)
     __table_args__ = (
-        Index("chat_list", "owner", "archived", text("active DESC")),
-        Index("chat_temporary", "temporary", "created", sqlite_where=text("temporary")),
+        Index("chat_list", "owner", "archived", "temporary", sql("active DESC"), sql("id DESC")),
+        Index("chat_pinned", "owner", sqlite_where=sql("pinned = 1")),
+        Index("chat_unread", "owner", sqlite_where=sql("unread = 1")),
+        Index("chat_temporary", "temporary", "created", sqlite_where=sql("temporary = 1")),
     )
 
 
@@ -201,7 +212,7 @@ class Message(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     chat: Mapped[str] = mapped_column(ForeignKey("chat.id", ondelete="CASCADE"))
     # No foreign key: a branch is deleted as a whole with its chat, in any order.
-    parent: Mapped[str | None] = mapped_column(index=True)
+    parent: Mapped[str | None]
     role: Mapped[str]  # user | assistant | tool
     reply: Mapped[str | None] = mapped_column(index=True)  # the reply that wrote it (assistant, tool)
     position: Mapped[int]
@@ -214,11 +225,12 @@ class Message(Base):
     endpoint: Mapped[str | None]
     api: Mapped[str | None]
     stop_reason: Mapped[str | None]
-    usage: Mapped[dict[str, Any] | None] = mapped_column(JSON)
-    tools_offered: Mapped[dict[str, Any] | None] = mapped_column(JSON)  # {"names": [...]}
+    usage: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    tools_offered: Mapped[dict[str, Any] | None] = mapped_column(Json)  # {"names": [...]}
     __table_args__ = (
         UniqueConstraint("chat", "position"),
-        Index("message_queue", "chat", sqlite_where=text("queued")),
+        Index("message_children", "chat", "parent", "position"),
+        Index("message_queue", "chat", sqlite_where=sql("queued = 1")),
     )
 
 
@@ -231,12 +243,12 @@ class Part(Base):
     call: Mapped[str | None]  # the tool-use id
     name: Mapped[str | None]
     arguments: Mapped[str | None]
-    input: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    input: Mapped[dict[str, Any] | None] = mapped_column(Json)
     outcome: Mapped[str | None]
     ms: Mapped[int | None]
     file: Mapped[str | None] = mapped_column(ForeignKey("file.id"))
-    opaque: Mapped[dict[str, Any] | None] = mapped_column(JSON)
-    __table_args__ = (Index("part_file", "file", sqlite_where=text("file IS NOT NULL")),)
+    opaque: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    __table_args__ = (Index("part_file", "file", sqlite_where=sql("file IS NOT NULL")),)
 
 
 class Reply(Base):
@@ -253,8 +265,8 @@ class Reply(Base):
     sampling: Mapped[dict[str, Any]] = mapped_column(default=dict)
     stop_reason: Mapped[str | None]
     reason: Mapped[str | None]
-    error: Mapped[dict[str, Any] | None] = mapped_column(JSON)  # {"text", "code", "actions"}
-    usage: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    error: Mapped[dict[str, Any] | None] = mapped_column(Json)  # {"text", "code", "actions"}
+    usage: Mapped[dict[str, Any] | None] = mapped_column(Json)
     created: Mapped[int]
     started: Mapped[int | None]
     ended: Mapped[int | None]
@@ -264,12 +276,7 @@ class Reply(Base):
             name="reply_phase",
         ),
         # One lane: at most one live reply in a chat, held by the database itself.
-        Index(
-            "reply_lane",
-            "chat",
-            unique=True,
-            sqlite_where=text("phase IN ('accepted','running','waiting')"),
-        ),
+        Index("reply_lane", "chat", unique=True, sqlite_where=sql(IN_LANE)),
     )
 
 
@@ -285,7 +292,7 @@ class EventRow(Base):
     ts: Mapped[int]
     type: Mapped[str]
     data: Mapped[str | None]  # JSON text; None where it is 32 KB or more and lies in `event_blob`
-    lengths: Mapped[list[int] | None] = mapped_column(JSON)  # of joined deltas, in characters
+    lengths: Mapped[list[int] | None] = mapped_column(Json)  # of joined deltas, in characters
 
 
 class EventBlob(Base):

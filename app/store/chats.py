@@ -1,0 +1,229 @@
+"""Chats: loading through the owner, the list of the sidebar, titles, unread marks, and their end."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import (
+    Select,
+    and_,
+    case,
+    delete as delete_rows,
+    func,
+    select,
+    text,
+    tuple_,
+    update as update_rows,
+)
+
+from app.core.clock import now_ms
+from app.core.errors import Invalid, NotFound
+from app.core.ids import ChatId, MessageId, ModelId, ReplyId, UserId, is_id, new_id
+from app.store import rows
+from app.store.engine import Session
+from app.store.tables import IN_LANE, Chat, Draft, Reply
+
+TitleFrom = Literal["none", "opening", "model", "person"]
+_TITLE_ORDER: tuple[TitleFrom, ...] = ("none", "opening", "model", "person")
+_CHANGEABLE = frozenset(
+    {"title", "title_from", "folder", "pinned", "archived", "unread", "model", "temporary"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRow:
+    """A chat as the list shows it. `active` is in ms; `waiting`: its running reply waits for a person."""
+
+    id: ChatId
+    title: str
+    kind: str
+    folder: str | None
+    pinned: bool
+    archived: bool
+    unread: bool
+    active: int
+    running_reply: ReplyId | None
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How many of a person's chats are unread, running, and waiting for them."""
+
+    unread: int
+    running: int
+    waiting: int
+
+
+async def owned(s: Session, chat_id: ChatId, user: UserId) -> Chat:
+    """The chat, if it is theirs. Raises NotFound, for a stranger's chat as for none."""
+    chat = await s.scalar(select(Chat).where(Chat.id == chat_id, Chat.owner == user))
+    if chat is None:
+        raise NotFound("There is no such chat, or it was deleted.")
+    return chat
+
+
+async def find(s: Session, chat_id: ChatId) -> Chat | None:
+    """The chat whoever owns it, for the server's own work; None if it is gone."""
+    return await s.get(Chat, chat_id)
+
+
+async def create(
+    s: Session,
+    owner: UserId,
+    *,
+    id: ChatId | None = None,
+    kind: Literal["chat", "agent"] = "chat",
+    title: str = "",
+    model: ModelId | None = None,
+    temporary: bool = False,
+    folder: str | None = None,
+) -> Chat:
+    now = now_ms()
+    chat = Chat(
+        id=id or new_id(),
+        owner=owner,
+        kind=kind,
+        title=title,
+        title_from="person" if title else "none",
+        model=model,
+        temporary=temporary,
+        folder=folder,
+        created=now,
+        active=now,
+    )
+    await rows.add(s, chat)
+    return chat
+
+
+async def listing(
+    s: Session,
+    user: UserId,
+    *,
+    archived: bool = False,
+    folder: str | None = None,
+    pinned: bool | None = None,
+    cursor: str | None = None,
+    limit: int = 100,
+) -> tuple[list[ChatRow], str | None]:
+    """The person's chats, last active first, and the cursor of the next page. Temporary chats are never listed.
+
+    `folder` and `pinned` narrow the list when given. Raises Invalid for a cursor that isn't ours.
+    """
+    query = _rows(user).where(Chat.archived.is_(archived), Chat.temporary.is_(False))
+    if folder is not None:
+        query = query.where(Chat.folder == folder)
+    if pinned is not None:
+        query = query.where(Chat.pinned.is_(pinned))
+    if cursor is not None:
+        query = query.where(tuple_(Chat.active, Chat.id) < _position(cursor))
+    query = query.order_by(Chat.active.desc(), Chat.id.desc()).limit(limit + 1)
+    found = [ChatRow(*row) for row in (await s.execute(query)).all()]
+    more = len(found) > limit
+    found = found[:limit]
+    return found, f"{found[-1].active}.{found[-1].id}" if more else None
+
+
+async def row(s: Session, chat_id: ChatId, user: UserId) -> ChatRow:
+    """One chat as the list shows it, a temporary one too. Raises NotFound."""
+    found = (await s.execute(_rows(user).where(Chat.id == chat_id))).first()
+    if found is None:
+        raise NotFound("There is no such chat, or it was deleted.")
+    return ChatRow(*found)
+
+
+async def folders(s: Session, user: UserId) -> list[str]:
+    """The names of the person's folders, in order."""
+    query = (
+        select(Chat.folder)
+        .where(Chat.owner == user, Chat.folder.is_not(None))
+        .distinct()
+        .order_by(Chat.folder)
+    )
+    return [name for name in (await s.scalars(query)).all() if name is not None]
+
+
+async def update(s: Session, chat: Chat, **fields: Any) -> None:
+    """Change title, folder, pinned, archived, unread, model or temporary; a title counts as given by hand."""
+    if "title" in fields:
+        fields = {"title_from": "person", **fields}
+    rows.change(chat, fields, _CHANGEABLE)
+
+
+async def delete(s: Session, chat: Chat) -> None:
+    """Remove the chat with its messages, replies, events and draft. Its ledger rows and files stay."""
+    await s.execute(delete_rows(Draft).where(Draft.user == chat.owner, Draft.chat == chat.id))
+    await s.execute(delete_rows(Chat).where(Chat.id == chat.id).execution_options(synchronize_session=False))
+    s.expunge(chat)
+
+
+async def set_leaf(s: Session, chat: Chat, message_id: MessageId) -> None:
+    """Make the branch that ends with the message the current one."""
+    chat.leaf = message_id
+
+
+async def mark_unread(s: Session, chat_id: ChatId, unread: bool) -> bool:
+    """Whether that changed anything."""
+    query = update_rows(Chat).where(Chat.id == chat_id, Chat.unread.is_(not unread)).values(unread=unread)
+    return await rows.changed(s, query)
+
+
+async def set_title(s: Session, chat_id: ChatId, title: str, came_from: TitleFrom) -> bool:
+    """Whether the title was set: one from the model yields to a person's, the opening words to both."""
+    weaker = _TITLE_ORDER[: _TITLE_ORDER.index(came_from) + 1]
+    query = (
+        update_rows(Chat)
+        .where(Chat.id == chat_id, Chat.title_from.in_(weaker))
+        .values(title=title, title_from=came_from)
+    )
+    return await rows.changed(s, query)
+
+
+async def unread_and_running(s: Session, user: UserId) -> Marks:
+    mine = (Chat.owner == user, Chat.temporary.is_(False))
+    unread = select(func.count()).select_from(Chat).where(Chat.unread, *mine)
+    live = (
+        select(func.count(), func.count(case((Reply.phase == "waiting", 1))))
+        .select_from(Reply)
+        .join(Chat, Chat.id == Reply.chat)
+        .where(_LIVE, *mine)
+    )
+    running, waiting = (await s.execute(live)).one()
+    return Marks(await s.scalar(unread) or 0, running - waiting, waiting)
+
+
+async def expire_temporary(s: Session, before_ms: int) -> list[ChatId]:
+    """Delete the temporary chats made before that moment in which nothing runs; returns their ids."""
+    running = select(Reply.id).where(Reply.chat == Chat.id, _LIVE).exists()
+    query = select(Chat).where(Chat.temporary, Chat.created < before_ms, ~running)
+    gone = (await s.scalars(query)).all()
+    for chat in gone:
+        await delete(s, chat)
+    return [ChatId(chat.id) for chat in gone]
+
+
+_LIVE = text(f"reply.{IN_LANE}")
+
+
+def _rows(user: UserId) -> Select[*tuple[Any, ...]]:
+    columns = (
+        Chat.id,
+        Chat.title,
+        Chat.kind,
+        Chat.folder,
+        Chat.pinned,
+        Chat.archived,
+        Chat.unread,
+        Chat.active,
+    )
+    return (
+        select(*columns, Reply.id, func.coalesce(Reply.phase == "waiting", False))
+        .join(Reply, and_(Reply.chat == Chat.id, _LIVE), isouter=True)
+        .where(Chat.owner == user)
+    )
+
+
+def _position(cursor: str) -> tuple[int, str]:
+    active, _, id = cursor.partition(".")
+    if not active.isdecimal() or not is_id(id):
+        raise Invalid("This cursor is not one of ours.", field="cursor")
+    return int(active), id

@@ -1,0 +1,41 @@
+"""Copies of a database that may be in use."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+
+def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    """A plain connection in autocommit mode; `mode` is SQLite's `ro`, `rw` or `rwc`. Blocks: not for the event loop."""
+    uri = f"file:{quote(str(path))}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Write `source` as it is at this moment to the new file `target`, mode 0600, synced. Blocks.
+
+    `VACUUM INTO` reads one snapshot and lets writers go on; `Connection.backup` with pages may never end on a busy
+    database, and a plain copy of the file misses the WAL.
+    """
+    mask = os.umask(0o077)
+    try:
+        with closing(connect(source, "ro")) as connection:
+            connection.execute("VACUUM INTO ?", (str(target),))
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    finally:
+        os.umask(mask)
+    sync(target)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Bring a file or a folder's entries to the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,114 @@
+"""Replies: their lane, their phases and their one outcome. Every write of a run carries its fencing token."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select, text, update
+from sqlalchemy.exc import IntegrityError
+
+from app.core.clock import now_ms
+from app.core.errors import Busy, NotFound
+from app.core.ids import ChatId, MessageId, ModelId, ReplyId, RunId, UserId, new_id
+from app.core.reply import LIVE, MOVES, Ended, Phase
+from app.store import rows
+from app.store.engine import Session
+from app.store.tables import IN_LANE, Chat, Reply
+
+_LIVE = text(f"reply.{IN_LANE}")
+
+
+async def owned(s: Session, reply_id: ReplyId, user: UserId) -> Reply:
+    """The reply, if its chat is theirs. Raises NotFound."""
+    query = select(Reply).join(Chat, Chat.id == Reply.chat).where(Reply.id == reply_id, Chat.owner == user)
+    reply = await s.scalar(query)
+    if reply is None:
+        raise NotFound("There is no such reply, or its chat was deleted.")
+    return reply
+
+
+async def get(s: Session, reply_id: ReplyId) -> Reply | None:
+    """The reply whoever it belongs to; None if its chat is gone."""
+    return await s.get(Reply, reply_id)
+
+
+async def create(
+    s: Session,
+    *,
+    chat: ChatId,
+    input: MessageId,
+    after: MessageId,
+    run: RunId,
+    model: ModelId | None,
+    sampling: Mapping[str, Any],
+    continues: ReplyId | None = None,
+    id: ReplyId | None = None,
+) -> Reply:
+    """Store an accepted reply, which takes the chat's lane. Raises Busy while another holds it, NotFound without chat."""
+    reply = Reply(
+        id=id or new_id(),
+        chat=chat,
+        input=input,
+        after=after,
+        continues=continues,
+        phase="accepted",
+        run=run,
+        model=model,
+        sampling=dict(sampling),
+        created=now_ms(),
+    )
+    try:
+        await rows.add(s, reply)
+    except IntegrityError as error:
+        running = await live_in(s, chat)
+        if running is None:
+            raise NotFound("This chat was deleted.") from error
+        raise Busy(running.id) from error
+    return reply
+
+
+async def live_in(s: Session, chat_id: ChatId) -> Reply | None:
+    """The reply that holds the chat's lane."""
+    return await s.scalar(select(Reply).where(Reply.chat == chat_id, _LIVE))
+
+
+async def move(s: Session, reply_id: ReplyId, run: RunId, to_phase: Phase, **fields: Any) -> bool:
+    """Whether the reply went to `to_phase`: it did not if it is gone, has ended, or belongs to another run."""
+    before = [phase for phase, after in MOVES.items() if to_phase in after]
+    statement = (
+        update(Reply)
+        .where(Reply.id == reply_id, Reply.run == run, Reply.phase.in_(before))
+        .values(phase=to_phase, **fields)
+    )
+    return await rows.changed(s, statement)
+
+
+async def outcome(s: Session, reply_id: ReplyId, run: RunId, phase: Ended, **fields: Any) -> bool:
+    """Write the one outcome; False if there is one already, the run has lost its token, or the chat is gone."""
+    return await move(s, reply_id, run, phase, **{"ended": now_ms(), **fields})
+
+
+async def claim_run(s: Session, reply_id: ReplyId, new_run: RunId) -> bool:
+    """Give a live reply a new fencing token, so that nothing of its former run can write any more."""
+    statement = (
+        update(Reply)
+        .where(Reply.id == reply_id, Reply.phase.in_(LIVE))
+        .values(run=new_run, resumed=Reply.resumed + 1)
+    )
+    return await rows.changed(s, statement)
+
+
+async def left_over(s: Session) -> list[Reply]:
+    """Every reply without an outcome, oldest first: what a start finds of the run before."""
+    return list((await s.scalars(select(Reply).where(_LIVE).order_by(Reply.created, Reply.id))).all())
+
+
+async def of_input(s: Session, message_id: MessageId) -> list[Reply]:
+    """All replies to that message, oldest first."""
+    query = select(Reply).where(Reply.input == message_id).order_by(Reply.created, Reply.id)
+    return list((await s.scalars(query)).all())
+
+
+async def of_chat(s: Session, chat_id: ChatId, ids: list[ReplyId]) -> dict[ReplyId, Reply]:
+    """Those of these replies that are of the chat, by their id."""
+    found = await s.scalars(select(Reply).where(Reply.id.in_(rows.each(ids)), Reply.chat == chat_id))
+    return {ReplyId(reply.id): reply for reply in found.all()}
