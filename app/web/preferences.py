@@ -1,12 +1,13 @@
 """What one person has chosen about the page: read from and stored with their account."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from app.core.errors import Invalid
+from app.core.text import is_storable
 
 THEMES = ("system", "light", "dark")
 ENTERS = ("send", "break")
@@ -27,8 +28,10 @@ class Preferences:
     """Whether an empty chat offers something to begin with."""
     first_steps: bool = True
     """Whether an empty instance shows its checklist."""
-    timezone: str = "UTC"
+    time_zone: str = "UTC"
     """An IANA name, as the browser reports it."""
+    display_name: str = ""
+    """What the models are told the person is called; empty: nothing."""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "Preferences":
@@ -46,7 +49,7 @@ class Preferences:
     @property
     def zone(self) -> tzinfo:
         # A bare system has no time zone data at all, not even for UTC.
-        return UTC if self.timezone == "UTC" else ZoneInfo(self.timezone)
+        return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
 
 
 def _is_zone(value: Any) -> bool:
@@ -58,12 +61,17 @@ def _is_zone(value: Any) -> bool:
         return False
 
 
-_CHECKS = {
-    "theme": THEMES.__contains__,
-    "enter": ENTERS.__contains__,
-    "sidebar": SIDEBARS.__contains__,
-    "starters": lambda value: isinstance(value, bool),
-    "first_steps": lambda value: isinstance(value, bool),
-    "timezone": _is_zone,
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "theme": lambda value: value in THEMES,
+    "enter": lambda value: value in ENTERS,
+    "sidebar": lambda value: value in SIDEBARS,
+    "starters": _is_bool,
+    "first_steps": _is_bool,
+    "time_zone": _is_zone,
+    "display_name": lambda value: isinstance(value, str) and len(value) <= 60 and is_storable(value),
 }
 assert set(_CHECKS) == {field.name for field in fields(Preferences)}

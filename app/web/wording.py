@@ -77,6 +77,23 @@ def moment(ms: int | None) -> Markup:
     return Markup('<time datetime="{}">{} {} UTC</time>').format(text, text[:10], text[11:16])
 
 
+_OUTCOMES: dict[str, str] = {
+    "ok": "done",
+    "hint": "not done",
+    "error": "failed",
+    "denied": "denied",
+    "expired": "not answered in time",
+    "stopped": "stopped",
+    "not_run": "not run",
+    "interrupted": "interrupted",
+}
+
+
+def outcome(word: str) -> str:
+    """What became of a tool call, in a word or two."""
+    return _OUTCOMES.get(word, word)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "duration": duration,
     "clock": clock,
@@ -86,4 +103,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "money": money,
     "plural": plural,
     "moment": moment,
+    "outcome": outcome,
 }
