@@ -1,12 +1,12 @@
-"""The one way out: resolver, guard against forged requests, and the HTTP clients built on them.
-
-A caller is handed an `Http` and sees nothing of the library behind it. Every failure is an `OutboundError`:
+"""What a caller sees of the way out. It is handed an `Http` and knows nothing of the library behind it.
 
     OutboundError
     ├── Blocked         the guard refused the address; nothing was sent
     ├── NoConnection    no name, no route, refused, or TLS failed; nothing was sent
     ├── Timeout         nothing came for longer than the idle time-out
     └── Broken          the connection ended or turned to rubbish after the request was sent
+
+Their texts are for the log: a host and a reason, never a header or a body.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 
 class OutboundError(Exception):
-    """Root of the failures of going out. The text is for the log: host and reason, never headers or a body."""
+    pass
 
 
 class Blocked(OutboundError):
