@@ -62,7 +62,7 @@ def main(args):
 def wants_local_model(args):
     refused = os.environ.get("NIGHTDESK_NO_LOCAL_MODEL", "").lower() in ("1", "true", "yes", "on")
     wanted = os.environ.get("NIGHTDESK_LOCAL_MODEL", "").lower() not in ("0", "false", "no", "off")
-    return "--no-local-model" not in args and wanted and not refused
+    return wanted and not refused and not {"--no-local-model", "--help", "-h"}.intersection(args)
 
 
 def provide_local_model(environment):
