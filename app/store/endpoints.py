@@ -8,7 +8,7 @@ from sqlalchemy import delete as delete_rows, func, select
 from app.core.clock import now_ms
 from app.core.errors import NotFound, UnknownModel
 from app.core.ids import EndpointId, ModelId, new_id
-from app.store import rows
+from app.store import rows, secrets
 from app.store.engine import Session
 from app.store.tables import Endpoint, Model
 
@@ -76,7 +76,8 @@ async def update(s: Session, endpoint_id: EndpointId, **fields: Any) -> Endpoint
 
 
 async def delete(s: Session, endpoint_id: EndpointId) -> bool:
-    """Remove the endpoint with its models; whether it was there."""
+    """Remove the endpoint with its models and secrets; whether it was there."""
+    await secrets.drop(s, endpoint_id)
     return await rows.changed(s, delete_rows(Endpoint).where(Endpoint.id == endpoint_id))
 
 

@@ -2,11 +2,15 @@
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from app.core.errors import Refused
+
+# Folders in which something is being made begin so.
+SCRATCH = ".making-"
 
 
 class FolderInUse(Refused):
@@ -97,6 +101,8 @@ class DataFolder:
             os.close(lock)
             raise FolderInUse(self.path) from error
         self._lock = lock
+        for leftover in self.path.glob(f"{SCRATCH}*"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
 
     def unlock(self) -> None:
         if self._lock is not None:

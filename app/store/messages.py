@@ -251,7 +251,8 @@ async def _complete(
     parts = await store_parts.of(s, ids)
     siblings = await _siblings(s, ids) if with_siblings else {}
     return [
-        _value(message, parts.get(message.id, ()), siblings.get(message.id, (message.id,))) for message in found
+        _value(message, parts.get(message.id, ()), siblings.get(message.id, (message.id,)))
+        for message in found
     ]
 
 

@@ -1,0 +1,90 @@
+"""The event log of ended replies, as `replies` moves it here: in one batch, neighbouring deltas in one row."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, delete, func, insert, select
+
+from app.core.ids import ReplyId, RunId
+from app.store.engine import Session
+from app.store.tables import EventBlob, EventRow, Reply
+
+# Payloads from this length on (characters of JSON) lie in a table of their own, so that the log stays quick to scan.
+LARGE = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One row of the log: the events numbered `first` to `seq`, all of one type. `ts` in ms, `lengths` in characters."""
+
+    first: int
+    seq: int
+    round: int
+    ts: int
+    type: str
+    data: dict[str, Any]
+    lengths: list[int] | None = None
+
+
+async def insert_all(s: Session, reply: ReplyId, run: RunId, records: Sequence[EventRecord]) -> None:
+    """Store the whole log of a run, in place of what there is of it. Nothing happens if the reply is gone."""
+    if await s.scalar(select(Reply.id).where(Reply.id == reply)) is None:
+        return
+    for table in (EventRow, EventBlob):
+        await s.execute(delete(table).where(table.reply == reply, table.run == run))
+    events: list[dict[str, Any]] = []
+    blobs: list[dict[str, Any]] = []
+    for record in records:
+        key = {"reply": reply, "run": run, "seq": record.seq}
+        data = json.dumps(record.data, separators=(",", ":"))
+        large = len(data) >= LARGE
+        if large:
+            blobs.append({**key, "data": data})
+        events.append({**key, **_row(record), "data": None if large else data})
+    if events:
+        await s.execute(insert(EventRow.__table__), events)  # type: ignore[arg-type]
+    if blobs:
+        await s.execute(insert(EventBlob.__table__), blobs)  # type: ignore[arg-type]
+
+
+def _row(record: EventRecord) -> dict[str, Any]:
+    return {
+        "first": record.first,
+        "round": record.round,
+        "ts": record.ts,
+        "type": record.type,
+        "lengths": record.lengths,
+    }
+
+
+async def read(
+    s: Session, reply: ReplyId, run: RunId | None = None
+) -> tuple[RunId | None, list[EventRecord]]:
+    """The log of `run`, or of the newest one, in order; (None, []) if there is none."""
+    run = run or await _newest(s, reply)
+    if run is None:
+        return None, []
+    blob = and_(
+        EventBlob.reply == EventRow.reply, EventBlob.run == EventRow.run, EventBlob.seq == EventRow.seq
+    )
+    data = func.coalesce(EventRow.data, EventBlob.data)
+    query = (
+        select(
+            EventRow.first, EventRow.seq, EventRow.round, EventRow.ts, EventRow.type, data, EventRow.lengths
+        )
+        .join(EventBlob, blob, isouter=True)
+        .where(EventRow.reply == reply, EventRow.run == run)
+        .order_by(EventRow.seq)
+    )
+    found = (await s.execute(query)).all()
+    return run, [EventRecord(*row[:5], json.loads(row[5]), row[6]) for row in found]
+
+
+async def _newest(s: Session, reply: ReplyId) -> RunId | None:
+    query = (
+        select(EventRow.run).where(EventRow.reply == reply).order_by(EventRow.ts.desc(), EventRow.seq.desc())
+    )
+    run = await s.scalar(query.limit(1))
+    return None if run is None else RunId(run)

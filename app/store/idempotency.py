@@ -1,0 +1,27 @@
+"""What a POST with a key made, so that sending it again makes nothing new."""
+
+from sqlalchemy import delete
+
+from app.core.clock import now_ms
+from app.core.ids import UserId
+from app.store import rows
+from app.store.engine import Session
+from app.store.tables import Idempotency
+
+
+async def seen(s: Session, user: UserId, key: str) -> Idempotency | None:
+    return await s.get(Idempotency, (user, key))
+
+
+async def record(s: Session, user: UserId, key: str, fingerprint: str, kind: str, made: str) -> None:
+    """`fingerprint` is the SHA-256 of what was asked, `made` the id of what came of it.
+
+    Raises IntegrityError for a key that is there already: ask `seen` first, in the same transaction.
+    """
+    row = Idempotency(user=user, key=key, fingerprint=fingerprint, kind=kind, made=made, created=now_ms())
+    await rows.add(s, row)
+
+
+async def forget(s: Session, before_ms: int) -> None:
+    """Drop the keys first used before that moment."""
+    await s.execute(delete(Idempotency).where(Idempotency.created < before_ms))
