@@ -1,0 +1,508 @@
+"""Takes input in: one short transaction stores the message and its reply, or leaves the message waiting.
+
+Whoever gets an answer from here may rely on it: the input is committed, is never lost and never run twice. The
+same idempotency key gives the same answer, before and after a restart.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from app.core.errors import (
+    Archived,
+    Busy,
+    Closing,
+    Invalid,
+    KeyReused,
+    NotFound,
+    NotOpen,
+    TooLong,
+    UnknownModel,
+)
+from app.core.ids import ChatId, FileId, MessageId, ModelId, ReplyId, UserId, is_id, new_id, new_run
+from app.core.messages import FilePart, Part, TextPart
+from app.core.reply import LIVE
+from app.core.text import is_storable, opening_words
+from app.replies import queue, reply_view
+from app.replies.feed import Bulletin
+from app.replies.models import Models
+from app.replies.prepare import goes_on_after
+from app.replies.registry import Registry
+from app.replies.settings import ReplySettings
+from app.store import chats, drafts, files, idempotency, messages, replies
+from app.store.engine import Database, Session
+from app.store.messages import StoredMessage
+from app.store.tables import Chat, Reply
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    """What a person sends.
+
+    With `parent_given`, `parent` is what it follows (None: it begins the chat anew), which makes a branch; else it
+    follows the end of the current one. `busy` says what to do while a reply runs.
+    """
+
+    text: str
+    files: tuple[FileId, ...] = ()
+    id: MessageId | None = None
+    model: ModelId | None = None
+    parent: MessageId | None = None
+    parent_given: bool = False
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    busy: Literal["queue", "reject", "replace"] = "queue"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The stored message, and its reply, or None while it waits in the queue."""
+
+    message: StoredMessage
+    reply: Reply | None
+    queued: bool
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """Under which key somebody asks for what."""
+
+    user: UserId
+    key: str | None
+    asked: str
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a transaction made or, under a key that it had seen, found."""
+
+    chat: Chat
+    message: StoredMessage | None
+    reply: Reply | None
+    fresh: bool = True
+    chat_is_new: bool = False
+    history: tuple[StoredMessage, ...] | None = None
+    queued: tuple[StoredMessage, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The lane is taken by this reply, which may be stopped for what is asked."""
+
+    reply: ReplyId
+
+
+class Accepting:
+    """The verbs by which a person gives a chat something to do."""
+
+    def __init__(
+        self, db: Database, registry: Registry, models: Models, bulletin: Bulletin, settings: ReplySettings
+    ) -> None:
+        self._db = db
+        self._registry = registry
+        self._models = models
+        self._bulletin = bulletin
+        self._settings = settings
+
+    async def accept(self, user: UserId, chat: ChatId, new: NewMessage, key: str) -> Accepted:
+        """Store a message and start its reply, or queue it behind the one that runs.
+
+        Raises Invalid, TooLong, NotFound, Archived, UnknownModel, Busy, KeyReused, Closing, StorageFault.
+        """
+        self._check(new)
+        stamp = _Stamp(user, _required(key), _fingerprint("message", chat, new))
+        return self._begin(
+            user, await self._stopping(partial(self._take, chat_id=chat, new=new, stamp=stamp))
+        )
+
+    async def start_chat(
+        self,
+        user: UserId,
+        new: NewMessage,
+        key: str,
+        *,
+        kind: Literal["chat", "agent"] = "chat",
+        model: ModelId | None = None,
+        temporary: bool = False,
+        chat_id: ChatId | None = None,
+    ) -> tuple[Chat, Accepted]:
+        """A new chat with its first message, in one transaction. Raises as `accept` does."""
+        self._check(new)
+        _check_id(chat_id, "chat")
+        stamp = _Stamp(user, _required(key), _fingerprint("chat", [kind, model, temporary, chat_id], new))
+
+        async def write(s: Session) -> _Taken:
+            if (known := await _seen(s, stamp)) is not None:
+                return known
+            chat = await chats.create(s, user, id=chat_id, kind=kind, model=model, temporary=temporary)
+            await drafts.put(s, user, None, "")
+            return await self._store(s, chat, new, stamp, chat_is_new=True)
+
+        self._refuse_when_closing()
+        taken = await self._db.write(write)
+        return taken.chat, self._begin(user, taken)
+
+    async def regenerate(
+        self, user: UserId, reply: ReplyId, key: str | None, model: ModelId | None = None
+    ) -> Reply:
+        """Another reply to the same input, beside the old one, which is stopped first if it runs.
+
+        Raises NotFound, Archived, UnknownModel, Busy (another reply runs), KeyReused, Closing, StorageFault.
+        """
+
+        async def again(s: Session, old: Reply, chat: Chat) -> Reply:
+            await chats.set_leaf(s, chat, MessageId(old.input))
+            return await self._create(s, old, MessageId(old.input), model)
+
+        return await self._reply_again(user, reply, _Stamp(user, key, f"regenerate {reply} {model}"), again)
+
+    async def resume_from(
+        self, user: UserId, reply: ReplyId, key: str | None, model: ModelId | None = None
+    ) -> Reply:
+        """Continue: another reply to the same input that begins with the text which the old one has shown.
+
+        Raises NotOpen for a reply that is whole, else as `regenerate`, and Busy also where the old one runs.
+        """
+
+        async def go_on(s: Session, old: Reply, chat: Chat) -> Reply:
+            if old.phase == "complete" and old.stop_reason != "max_tokens":
+                raise NotOpen("This reply is whole; there is nothing to continue.")
+            after = goes_on_after(old, await messages.of_reply(s, ReplyId(old.id)))
+            await chats.set_leaf(s, chat, after)
+            return await self._create(s, old, after, model, continues=ReplyId(old.id))
+
+        stamp = _Stamp(user, key, f"continue {reply} {model}")
+        return await self._reply_again(user, reply, stamp, go_on, stopping=False)
+
+    async def send_now(self, user: UserId, message: MessageId) -> Accepted:
+        """Start the reply of a message that waits. Sent twice it runs once. Raises NotFound, Archived, Busy, Closing."""
+
+        async def write(s: Session) -> _Taken:
+            row = await messages.owned(s, message, user)
+            chat = await _open_chat(s, ChatId(row.chat), user)
+            if not row.queued:
+                return await _found(s, message, user)
+            if (live := await replies.live_in(s, ChatId(chat.id))) is not None:
+                raise Busy(live.id)
+            leaf = MessageId(chat.leaf) if chat.leaf else None
+            started = await queue.start(s, chat, row, leaf)
+            return _Taken(chat, started.input, started.reply, queued=started.queued)
+
+        self._refuse_when_closing()
+        return self._begin(user, await self._db.write(write))
+
+    async def edit_queued(self, user: UserId, message: MessageId, text: str) -> StoredMessage:
+        """Put other words into a message that waits. Raises NotFound, NotOpen, Invalid, TooLong."""
+        self._check(NewMessage(text))
+
+        async def write(s: Session) -> list[StoredMessage]:
+            row = await queue.waiting(s, message, user)
+            (stored,) = await messages.load(s, [message])
+            kept = tuple(part for part in stored.parts if isinstance(part, FilePart))
+            await messages.replace_parts(s, message, (TextPart(text), *kept))
+            return await messages.queued(s, ChatId(row.chat))
+
+        queued = await self._db.write(write)
+        changed = next(stored for stored in queued if stored.id == message)
+        queue.tell(self._bulletin, user, changed.chat, queued)
+        return changed
+
+    async def remove_queued(self, user: UserId, message: MessageId) -> None:
+        """Drop a message that waits. Raises NotFound, NotOpen."""
+
+        async def write(s: Session) -> tuple[ChatId, list[StoredMessage]]:
+            row = await queue.waiting(s, message, user)
+            await messages.delete_queued(s, row)
+            return ChatId(row.chat), await messages.queued(s, ChatId(row.chat))
+
+        chat, queued = await self._db.write(write)
+        queue.tell(self._bulletin, user, chat, queued)
+
+    async def choose_branch(self, user: UserId, chat: ChatId, message: MessageId) -> None:
+        """Show the branch through `message`, as far down as it was last written. Raises NotFound."""
+
+        async def write(s: Session) -> None:
+            row = await messages.owned(s, message, user)
+            if row.chat != chat or row.queued:
+                raise NotFound("This message is not in this chat.")
+            await chats.set_leaf(s, await chats.owned(s, chat, user), await messages.deepest_leaf(s, message))
+
+        await self._db.write(write)
+
+    async def delete_chat(self, user: UserId, chat: ChatId) -> None:
+        """Delete a chat with all that is in it; its running reply is stopped first. Raises NotFound, Closing."""
+
+        async def attempt(s: Session) -> bool | _Runs:
+            row = await chats.owned(s, chat, user)
+            if (live := await replies.live_in(s, chat)) is not None:
+                return _Runs(ReplyId(live.id))
+            await chats.delete(s, row)
+            return True
+
+        await self._stopping(attempt)
+        self._bulletin.publish(user, "chat", {"id": chat, "change": "deleted"})
+
+    async def _stopping(self, attempt: Callable[[Session], Awaitable[T | _Runs]]) -> T:
+        """Do `attempt`; where a running reply is in its way, in the transaction of that one's outcome."""
+        reply: ReplyId | None = None
+        for _ in range(TRIES):
+            self._refuse_when_closing()
+            made = await self._db.write(attempt)
+            if not isinstance(made, _Runs):
+                return made
+            reply = made.reply
+            stopped = await self._registry.stop_and(reply, attempt)
+            if stopped is not None and not isinstance(stopped, _Runs):
+                return stopped
+            # It ended by itself just now, or its accepter is about to start it.
+            await asyncio.sleep(0.01)
+        raise Busy(reply or "")
+
+    async def _take(self, s: Session, *, chat_id: ChatId, new: NewMessage, stamp: _Stamp) -> "_Taken | _Runs":
+        if (known := await _seen(s, stamp)) is not None:
+            return known
+        chat = await _open_chat(s, chat_id, stamp.user)
+        live = await replies.live_in(s, chat_id)
+        if live is not None and new.busy == "replace":
+            return _Runs(ReplyId(live.id))
+        if live is not None and (new.busy == "reject" or new.parent_given):
+            raise Busy(live.id)
+        await drafts.put(s, stamp.user, chat_id, "")
+        return await self._store(s, chat, new, stamp, queued=live is not None)
+
+    async def _store(
+        self,
+        s: Session,
+        chat: Chat,
+        new: NewMessage,
+        stamp: _Stamp,
+        *,
+        queued: bool = False,
+        chat_is_new: bool = False,
+    ) -> _Taken:
+        """Insert the message, with its reply unless it is to wait, and what else changes with it."""
+        pick = new.model or (ModelId(chat.model) if chat.model else None)
+        self._check_model(pick)
+        parent = None if queued else await _parent(s, chat, new)
+        parts = await _parts(s, new, stamp.user)
+        row = await messages.insert(
+            s,
+            chat,
+            id=new.id or MessageId(new_id()),
+            parent=parent,
+            role="user",
+            parts=parts,
+            queued=queued,
+            model=pick if queued else None,
+            sampling=dict(new.sampling) if queued and new.sampling else None,
+        )
+        if chat.title_from == "none":
+            chat.title, chat.title_from = opening_words(new.text) or "New chat", "opening"
+        if new.model is not None and new.model != chat.model:
+            chat.model = new.model
+        if stamp.key is not None:
+            await idempotency.record(s, stamp.user, stamp.key, stamp.asked, "message", row.id)
+        message = messages.stored(row, parts)
+        if queued:
+            waiting = tuple(await messages.queued(s, ChatId(chat.id)))
+            return _Taken(chat, message, None, queued=waiting)
+        if new.parent_given:
+            (message,) = await messages.load(s, [message.id])
+        await chats.set_leaf(s, chat, message.id)
+        reply = await replies.create(
+            s,
+            chat=ChatId(chat.id),
+            input=message.id,
+            after=message.id,
+            run=new_run(),
+            model=pick,
+            sampling=new.sampling,
+        )
+        history = (message,) if parent is None else None
+        return _Taken(chat, message, reply, chat_is_new=chat_is_new, history=history)
+
+    async def _reply_again(
+        self,
+        user: UserId,
+        reply: ReplyId,
+        stamp: _Stamp,
+        make: Callable[[Session, Reply, Chat], Awaitable[Reply]],
+        *,
+        stopping: bool = True,
+    ) -> Reply:
+        """Make another reply to the input of `reply`, which is stopped first where `stopping`."""
+
+        async def attempt(s: Session) -> "_Taken | _Runs":
+            if (known := await _seen_reply(s, stamp)) is not None:
+                return known
+            old = await replies.owned(s, reply, user)
+            chat = await _open_chat(s, ChatId(old.chat), user)
+            live = await replies.live_in(s, ChatId(chat.id))
+            if live is not None and (live.id != old.id or not stopping):
+                raise Busy(live.id)
+            if live is not None:
+                return _Runs(reply)
+            new = await make(s, old, chat)
+            if stamp.key is not None:
+                await idempotency.record(s, user, stamp.key, stamp.asked, "reply", new.id)
+            return _Taken(chat, None, new)
+
+        taken = await self._stopping(attempt)
+        self._start(user, taken)
+        assert taken.reply is not None
+        return taken.reply
+
+    async def _create(
+        self,
+        s: Session,
+        old: Reply,
+        after: MessageId,
+        model: ModelId | None,
+        continues: ReplyId | None = None,
+    ) -> Reply:
+        pick = model or (ModelId(old.model) if old.model else None)
+        self._check_model(pick)
+        return await replies.create(
+            s,
+            chat=ChatId(old.chat),
+            input=MessageId(old.input),
+            after=after,
+            run=new_run(),
+            model=pick,
+            sampling=old.sampling,
+            continues=continues,
+        )
+
+    def _begin(self, user: UserId, taken: _Taken) -> Accepted:
+        self._start(user, taken)
+        assert taken.message is not None
+        return Accepted(taken.message, taken.reply, taken.message.queued)
+
+    def _start(self, user: UserId, taken: _Taken) -> None:
+        """After the commit: run the reply, tell the person's pages. A server that closes leaves it to its next start."""
+        chat, reply = taken.chat, taken.reply
+        if reply is not None and reply.phase in LIVE and not self._registry.closing:
+            self._registry.start(reply, user, taken.history)
+        if not taken.fresh or not self._bulletin.followers(user):
+            return
+        running = reply.id if reply is not None else None
+        change = "created" if taken.chat_is_new else "running"
+        if running is not None:
+            shown = reply_view.of_chat(chat, running_reply=running)
+            self._bulletin.publish(user, "chat", {"change": change, **shown})
+            self._bulletin.publish(user, "reply", {"id": running, "chat": chat.id, "state": "running"})
+        if taken.queued is not None:
+            queue.tell(self._bulletin, user, chat.id, taken.queued)
+
+    def _refuse_when_closing(self) -> None:
+        if self._registry.closing:
+            raise Closing
+
+    def _check(self, new: NewMessage) -> None:
+        size = len(new.text.encode("utf-8", "surrogatepass"))
+        if size > self._settings.max_text:
+            most = self._settings.max_text // 1024
+            raise TooLong(
+                f"This is {size // 1024 + 1} KB of text; at most {most} KB can be sent at once.", field="text"
+            )
+        if not new.text.strip() and not new.files:
+            raise Invalid("There is nothing to send yet. Write something first.", field="text")
+        if not is_storable(new.text):
+            raise Invalid(
+                "The text holds characters that cannot be stored (NUL, or half a sign).", field="text"
+            )
+        _check_id(new.id, "id")
+
+    def _check_model(self, pick: ModelId | None) -> None:
+        usable = self._models.usable()
+        if not usable:
+            raise UnknownModel("There is no model that could answer yet. Add one under Settings, Models.")
+        if pick is not None and all(model.id != pick for model, _ in usable):
+            raise UnknownModel("The chosen model is not available (any more). Choose another one.")
+
+
+# A reply that is in the way ends within a moment of being told; this many times is for ones that begin meanwhile.
+TRIES = 20
+
+
+async def _open_chat(s: Session, chat_id: ChatId, user: UserId) -> Chat:
+    chat = await chats.owned(s, chat_id, user)
+    if chat.archived:
+        raise Archived
+    return chat
+
+
+async def _parent(s: Session, chat: Chat, new: NewMessage) -> MessageId | None:
+    """What the message follows. Raises NotFound for a message that is not in this chat's tree."""
+    if not new.parent_given:
+        return MessageId(chat.leaf) if chat.leaf else None
+    if new.parent is not None:
+        parent = await messages.owned(s, new.parent, UserId(chat.owner))
+        if parent.chat != chat.id or parent.queued:
+            raise NotFound("The message that this one should follow is not in this chat.")
+    return new.parent
+
+
+async def _parts(s: Session, new: NewMessage, user: UserId) -> tuple[Part, ...]:
+    attached: list[Part] = []
+    for file_id in new.files:
+        file = await files.owned(s, file_id, user)
+        kind: Literal["image", "document"] = "image" if file.type.startswith("image/") else "document"
+        attached.append(FilePart(kind, file_id, file.name))
+    return (TextPart(new.text), *attached) if new.text else tuple(attached)
+
+
+async def _seen(s: Session, stamp: _Stamp) -> _Taken | None:
+    """What an earlier post with this key made. Raises KeyReused where it asked for something else."""
+    known = await _known(s, stamp)
+    return await _found(s, MessageId(known), stamp.user) if known is not None else None
+
+
+async def _seen_reply(s: Session, stamp: _Stamp) -> _Taken | None:
+    known = await _known(s, stamp)
+    if known is None:
+        return None
+    reply = await replies.owned(s, ReplyId(known), stamp.user)
+    return _Taken(await chats.owned(s, ChatId(reply.chat), stamp.user), None, reply, fresh=False)
+
+
+async def _known(s: Session, stamp: _Stamp) -> str | None:
+    if stamp.key is None:
+        return None
+    known = await idempotency.seen(s, stamp.user, stamp.key)
+    if known is not None and known.fingerprint != stamp.asked:
+        raise KeyReused
+    return known.made if known is not None else None
+
+
+async def _found(s: Session, message_id: MessageId, user: UserId) -> _Taken:
+    """A message that is there, with the first reply that was made to it."""
+    found = await messages.load(s, [message_id])
+    if not found:
+        raise NotOpen("This message was sent and has been removed since.")
+    chat = await chats.owned(s, found[0].chat, user)
+    made = await replies.of_input(s, message_id)
+    return _Taken(chat, found[0], made[0] if made else None, fresh=False)
+
+
+def _check_id(id: str | None, field: str) -> None:
+    if id is not None and not is_id(id):
+        raise Invalid("An id that a client chooses must be a UUIDv7.", field=field)
+
+
+def _required(key: str) -> str:
+    if not key or len(key) > 200 or not is_storable(key):
+        raise Invalid(
+            "A message needs an Idempotency-Key of at most 200 characters.", field="Idempotency-Key"
+        )
+    return key
+
+
+def _fingerprint(kind: str, where: Any, new: NewMessage) -> str:
+    asked = json.dumps([kind, where, asdict(new)], sort_keys=True, default=str)
+    return hashlib.sha256(asked.encode()).hexdigest()

@@ -1,0 +1,399 @@
+"""Stores what a reply has written: each finished round, and once its outcome, whatever happened.
+
+A `Manuscript` gathers what is written but not stored yet. `Finish.save` stores it; `Finish.outcome` stores the rest
+together with the one outcome, the events and what follows, in one transaction that carries the run's fencing token.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from app.core.clock import now_ms
+from app.core.errors import NightdeskError, NotFound, StorageFault, Superseded
+from app.core.events import Entry, ErrorRaised, Finished, RoundEnded, Status, ToolResulted, data_of
+from app.core.ids import MessageId, ReplyId, RunId, new_id
+from app.core.messages import Message, Outcome, ReasoningPart, StopReason, ToolResultPart, Usage
+from app.core.reply import Ended
+from app.core.state import assistant_message
+from app.replies import queue
+from app.replies.feed import Bulletin, Generation
+from app.replies.log import ReplyLog, joined
+from app.replies.meter import Meter, cost_of
+from app.replies.settings import ReplySettings
+from app.store import chats, events, ledger, messages, replies, sent
+from app.store.engine import Database, Session
+from app.store.tables import Chat, Model, Reply
+from app.tasks import Tasks, shielded
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a reply ends. `results` is what becomes of calls that have no result yet."""
+
+    state: Ended
+    stop_reason: StopReason | None = None
+    reason: str | None = None
+    error: ErrorRaised | None = None
+    results: Outcome = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who answers a model call, as messages and the ledger name it. `model` is None where it is gone."""
+
+    model: Model | None
+    model_name: str
+    endpoint: str
+    api: str
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One model call under way; `sent` is its row of "what was sent".
+
+    `asked`: the request went out and was not turned down. `shown`: the model's own words have reached followers.
+    `opaque`: provider data that belongs to the reasoning, to be stored with it.
+    """
+
+    speaker: Speaker
+    message: MessageId
+    sent: dict[str, Any] = field(default_factory=dict)
+    tools_offered: tuple[str, ...] = ()
+    asked: bool = False
+    shown: bool = False
+    opaque: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one step leaves to be stored: a message (none where nothing was shown) and its rows."""
+
+    message: Message | None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    usage: Mapping[str, Any] | None = None
+    # What was sent, under the id of the message that it gave.
+    call: MessageId | None = None
+    sent: dict[str, Any] = field(default_factory=dict)
+
+
+class Manuscript:
+    """A reply being written: its row, its live state, its counts, and the pages that are not stored yet."""
+
+    def __init__(
+        self, reply: Reply, generation: Generation, log: ReplyLog, meter: Meter | None = None
+    ) -> None:
+        self.reply, self.generation, self.log = reply, generation, log
+        self.meter = meter or Meter()
+        self.call: ModelCall | None = None
+        self.pages: list[Page] = []
+        # The last stored message of this reply's branch: what the next one follows.
+        self.last = MessageId(reply.after)
+        self.storing = asyncio.Lock()
+
+    def end_call(self, stop_reason: StopReason | None) -> Message | None:
+        """Close the current model call: tell what it used and that it is over, and put its page aside.
+
+        Gives the message of the call, None where nothing was shown.
+        """
+        call, self.call = self.call, None
+        generation, round = self.generation, self.generation.state.round
+        if call is None or round is None or round.ended:
+            return None
+        usage = self.meter.end(whole=stop_reason is not None)
+        told = self.meter.event()
+        if told != generation.state.usage:
+            generation.append(generation.entry(told))
+        generation.append(generation.entry(RoundEnded(stop_reason)))
+        message = _with_opaque(assistant_message(round), call.opaque) if round.shown else None
+        if message is not None or call.asked:
+            self.pages.append(_page(call, message, stop_reason, usage, self))
+        return message
+
+    def answer_calls(self, outcome: Outcome, text: str) -> Message:
+        """Give every call of the round that has no result this one, then put the tool message aside."""
+        generation, round = self.generation, self.generation.state.rounds[-1]
+        for call in round.calls:
+            if call.result is None:
+                generation.append(generation.entry(ToolResulted(call.called.id, outcome, text, 0)))
+        results = [call.result for call in round.calls if call.result is not None]
+        parts = tuple(ToolResultPart(r.id, r.outcome, r.text, r.ms) for r in results)
+        message = Message("tool", parts, id=MessageId(new_id()))
+        self.pages.append(Page(message))
+        return message
+
+
+def _with_opaque(message: Message, opaque: Sequence[Mapping[str, Any]]) -> Message:
+    """`message` with provider data on its thoughts, in the order in which both came."""
+    left = iter(opaque)
+    parts = tuple(
+        replace(part, opaque=next(left, None)) if isinstance(part, ReasoningPart) else part
+        for part in message.parts
+    )
+    return replace(message, parts=parts) if opaque else message
+
+
+def _page(
+    call: ModelCall, message: Message | None, stop: StopReason | None, usage: Usage, manuscript: Manuscript
+) -> Page:
+    speaker, now = call.speaker, now_ms()
+    counts = {field.name: getattr(usage, field.name) for field in fields(Usage)}
+    counts["cost"] = cost_of(speaker.model, usage)
+    said = {
+        "model": speaker.model.id if speaker.model else None,
+        "model_name": speaker.model_name,
+        "endpoint": speaker.endpoint,
+        "api": speaker.api,
+        "stop_reason": stop,
+        "usage": counts,
+        "tools_offered": {"names": list(call.tools_offered)} if call.tools_offered else None,
+    }
+    reply, generation = manuscript.reply, manuscript.generation
+    row = counts | {
+        "id": new_id(),
+        "at": now,
+        "user": generation.user,
+        "chat": generation.chat,
+        "reply": reply.id,
+        "role": "chat",
+        "model": speaker.model.id if speaker.model else "",
+        "model_name": speaker.model_name,
+        "endpoint": speaker.endpoint,
+    }
+    return Page(message, said, row, call.message, call.sent)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An outcome that is in the database: the entry to show, and what was begun with it."""
+
+    entry: Entry
+    chat: Chat
+    unread: bool
+    next: queue.Started | None
+
+
+class Finish:
+    """The one writer of rounds and outcomes."""
+
+    def __init__(self, db: Database, tasks: Tasks, bulletin: Bulletin, settings: ReplySettings) -> None:
+        self._db = db
+        self._tasks = tasks
+        self._bulletin = bulletin
+        self._settings = settings
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """From now on no queued message is started, and a write that fails is not tried again."""
+        self._closing.set()
+
+    async def save(self, manuscript: Manuscript) -> None:
+        """Store the pages put aside. Goes on to its end when the caller is cancelled. Raises Superseded."""
+        await shielded(self._tasks, f"save {manuscript.reply.id}", self._save(manuscript))
+
+    async def _save(self, manuscript: Manuscript) -> None:
+        async with manuscript.storing:
+            pages = tuple(manuscript.pages)
+            reply_id, run = ReplyId(manuscript.reply.id), RunId(manuscript.reply.run)
+
+            async def write(s: Session) -> MessageId:
+                chat = await _chat(s, manuscript)
+                if not await replies.move(s, reply_id, run, "running"):
+                    raise Superseded(f"reply {reply_id} run {run}: its round came too late")
+                return await _insert(s, manuscript, chat, pages)
+
+            if pages:
+                manuscript.last = await self._persist(manuscript.generation, write)
+                del manuscript.pages[: len(pages)]
+
+    def conclude(self, manuscript: Manuscript, ending: Ending) -> None:
+        """Close what is open: the model call, calls without a result. Nothing else comes through the gate any more."""
+        generation = manuscript.generation
+        generation.seal()
+        manuscript.end_call(None)
+        if _unanswered(generation):
+            manuscript.answer_calls(ending.results, RESULTS[ending.results])
+        if ending.error is not None:
+            generation.append(generation.entry(ending.error))
+
+    async def outcome(
+        self,
+        manuscript: Manuscript,
+        ending: Ending,
+        then: Callable[[Session], Awaitable[object]] | None = None,
+    ) -> Stored:
+        """Store the outcome of a concluded reply. `then` is run in the same transaction, in place of the queue.
+
+        What `then` raises undoes the outcome, too; it comes out here, and the outcome may be asked for again.
+        Raises Superseded where the reply has an outcome, another run, or no chat any more.
+        """
+
+        async def write(s: Session) -> Stored:
+            return await self._outcome(s, manuscript, ending, then)
+
+        async with manuscript.storing:
+            return await self._persist(manuscript.generation, write, retry=then is None)
+
+    async def _outcome(
+        self,
+        s: Session,
+        manuscript: Manuscript,
+        ending: Ending,
+        then: Callable[[Session], Awaitable[object]] | None,
+    ) -> Stored:
+        generation, reply, now = manuscript.generation, manuscript.reply, now_ms()
+        chat = await _chat(s, manuscript)
+        last = await _insert(s, manuscript, chat, manuscript.pages)
+        fields = _outcome_fields(manuscript, ending, now)
+        if not await replies.outcome(s, ReplyId(reply.id), RunId(reply.run), ending.state, **fields):
+            raise Superseded(f"reply {reply.id} run {reply.run}: it has its outcome")
+        unread = _announced(chat, ending) and then is None and not self._watched(generation)
+        chat.active, chat.unread = now, chat.unread or unread
+        started: queue.Started | None = None
+        if then is not None:
+            await then(s)
+        elif ending.state == "complete" and not self._closing.is_set():
+            started = await queue.start_next(s, chat, last)
+        next = ReplyId(started.reply.id) if started else None
+        entry = generation.entry(Finished(ending.state, ending.stop_reason, ending.reason, next))
+        records = list(joined([*generation.feed.entries, entry]))
+        await events.insert_all(s, ReplyId(reply.id), RunId(reply.run), records)
+        return Stored(entry, chat, unread, started)
+
+    def show(self, manuscript: Manuscript, stored: Stored) -> None:
+        """Tell followers and the person of an outcome that is stored, and let go of the log."""
+        generation = manuscript.generation
+        generation.append(stored.entry)
+        generation.close()
+        manuscript.log.close(keep=False)
+        finished = stored.entry.event
+        assert isinstance(finished, Finished)
+        user, chat = generation.user, generation.chat
+        self._bulletin.publish(user, "reply", {"id": generation.reply, "chat": chat, "state": finished.state})
+        change = {"id": chat, "change": "running", "running_reply": finished.next}
+        self._bulletin.publish(user, "chat", change | ({"unread": True} if stored.unread else {}))
+        if stored.next is not None:
+            queue.tell_started(self._bulletin, user, stored.next)
+        if stored.unread:
+            toast = {"chat": chat, "title": stored.chat.title, "state": finished.state}
+            self._bulletin.publish(user, "toast", toast)
+
+    async def abandon(self, manuscript: Manuscript, error: NightdeskError) -> None:
+        """The last resort after a fault of our own in `outcome`: end the reply so that its chat is not blocked."""
+        failure = ErrorRaised(error.person, error.name, error.actions)
+        reply, fields = manuscript.reply, {"error": _error(failure), "ended": now_ms()}
+
+        async def write(s: Session) -> None:
+            await replies.outcome(s, ReplyId(reply.id), RunId(reply.run), "failed", **fields)
+
+        await self._persist(manuscript.generation, write)
+
+    def _watched(self, generation: Generation) -> bool:
+        return self._bulletin.watched(generation.user, generation.chat)
+
+    async def _persist(
+        self, generation: Generation, write: Callable[[Session], Awaitable[T]], *, retry: bool = True
+    ) -> T:
+        """Write, and again after a fault of storage, until it is done: a full disk costs time, not the reply."""
+        wait = self._settings.storage_wait
+        while True:
+            try:
+                return await self._db.write(write)
+            except StorageFault as fault:
+                if not retry or self._closing.is_set():
+                    raise
+                logger.warning("reply %s waits to be stored: %s", generation.reply, fault)
+                generation.append(generation.entry(Status("Waiting until the server can save this")))
+                await _until(self._closing, wait)
+                wait = min(wait * 2, self._settings.storage_wait * 10)
+
+
+RESULTS: dict[Outcome, str] = {
+    "interrupted": "The call was interrupted. Whether it had an effect is not known; it was not run again.",
+    "stopped": "The person stopped the reply before this call had a result.",
+    "not_run": "The call was not run.",
+}
+
+
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+def _unanswered(generation: Generation) -> bool:
+    round = generation.state.round
+    return round is not None and any(call.result is None for call in round.calls)
+
+
+async def _chat(s: Session, manuscript: Manuscript) -> Chat:
+    """The reply's chat. A chat that is gone took the reply with it: that is no error, only the end of this run."""
+    try:
+        return await chats.owned(s, manuscript.generation.chat, manuscript.generation.user)
+    except NotFound:
+        raise Superseded(f"reply {manuscript.reply.id}: its chat is gone") from None
+
+
+async def _insert(
+    s: Session, manuscript: Manuscript, chat: Chat, pages: "tuple[Page, ...] | list[Page]"
+) -> MessageId:
+    """Insert `pages` one below the other. The branch that the person looks at follows only if it was this one."""
+    last = manuscript.last
+    for page in pages:
+        if page.message is not None:
+            assert page.message.id is not None
+            await messages.insert(
+                s,
+                chat,
+                id=page.message.id,
+                parent=last,
+                role=page.message.role,
+                parts=page.message.parts,
+                reply=ReplyId(manuscript.reply.id),
+                **page.fields,
+            )
+            if chat.leaf == last:
+                await chats.set_leaf(s, chat, page.message.id)
+            last = page.message.id
+        if page.usage is not None:
+            await ledger.add(s, **page.usage)
+        if page.call is not None and page.sent and page.usage is not None:
+            model, endpoint = page.usage["model_name"], page.usage["endpoint"]
+            await sent.add(
+                s,
+                ReplyId(manuscript.reply.id),
+                page.call,
+                model_name=model,
+                endpoint=endpoint,
+                request=page.sent,
+            )
+    return last
+
+
+def _outcome_fields(manuscript: Manuscript, ending: Ending, now: int) -> dict[str, Any]:
+    state = manuscript.generation.state
+    error, usage = ending.error, state.usage
+    return {
+        "stop_reason": ending.stop_reason,
+        "reason": ending.reason,
+        "error": _error(error) if error else None,
+        "usage": data_of(usage) if usage else None,
+        "started": state.began,
+        "ended": now,
+    }
+
+
+def _error(error: ErrorRaised) -> dict[str, Any]:
+    return {"text": error.text, "code": error.code, "actions": list(error.actions)}
+
+
+def _announced(chat: Chat, ending: Ending) -> bool:
+    """Whether the end of a reply is news: not if the owner stopped it, never in a temporary chat."""
+    return ending.state != "stopped" and not chat.temporary
