@@ -3,6 +3,7 @@
 
     python3 run.py [serve ...]            serve the chat
     python3 run.py test [pytest args]     set up what tests need and run every check
+    python3 run.py bench [name]           measure the speed
     python3 run.py COMMAND ...            any other command; `python3 run.py --help` lists them
 
 Needs Python 3.11 or newer with its `venv` module, and nothing else. The environment is `.venv` beside this
@@ -34,6 +35,9 @@ RUN_LOCK = ROOT / "requirements.lock"
 MODEL_LOCK = ROOT / "requirements-local-model.lock"
 TEST_LOCK = ROOT / "requirements-test.lock"
 
+# Commands that are no part of the application, each with its module; all others are app.cli's.
+FROM_TESTS = {"test": "tests.check", "bench": "tests.bench"}
+
 
 class Unable(Exception):
     """The command cannot go on; the text is one sentence for the person."""
@@ -46,16 +50,16 @@ def main(args):
     environment = Environment(Path(os.environ.get("NIGHTDESK_VENV") or ROOT / ".venv").absolute())
     try:
         environment.provide(RUN_LOCK)
-        if command in ("test", "bench"):
+        if command in FROM_TESTS:
             environment.provide(TEST_LOCK)
-        if command in ("serve", "test", "bench") and wants_local_model(args):
+        if command in ("serve", *FROM_TESTS) and wants_local_model(args):
             provide_local_model(environment)
     except (Unable, OSError) as problem:
         sys.exit(f"Nightdesk: {problem}")
     except KeyboardInterrupt:
         sys.exit("\nNightdesk: interrupted; the next start goes on from here.")
-    if command == "test":
-        environment.become("tests.check", args[1:])
+    if command in FROM_TESTS:
+        environment.become(FROM_TESTS[command], args[1:])
     environment.become("app.cli", args)
 
 
