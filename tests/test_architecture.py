@@ -71,6 +71,20 @@ def test_every_part_of_the_application_is_under_an_import_contract():
     assert parts == protected, "pyproject.toml says for each part of app who may import it"
 
 
+def test_one_provider_knows_nothing_of_another():
+    """Only the table knows them all; what several need is in the shared modules."""
+    shared = {"base", "sse", "reasoning", "calls"}
+    names = {path.stem for path in SOURCES if part(path) == "providers"} - shared - {"__init__", "table"}
+    known = {
+        (name, other)
+        for name in names
+        for used in uses(ROOT / "app" / "providers" / f"{name}.py")
+        for other in names - {name}
+        if f"{used}.".startswith(f"app.providers.{other}.")
+    }
+    assert known == set()
+
+
 def test_every_folder_of_modules_is_a_package():
     folders = {path.parent for path in SOURCES}
     assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
