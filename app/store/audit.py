@@ -1,4 +1,4 @@
-"""The audit log: rows that only grow (triggers hold that), each with a hash over itself and the one before."""
+"""The audit log: it only grows, as triggers see to; each row has a hash over itself and the one before."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Backups: one tar file with the database as of one moment, the uploaded files, and a manifest with their hashes.
+"""Backups: one tar file with the database as of one moment, the uploaded files, and a manifest of both.
 
     manifest.json       what there is, each with its SHA-256; which schema and program it is of
     nightdesk.db        the database
@@ -59,7 +59,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an archive says of itself. `absent`: hashes of files whose bytes were gone or changed when it was made."""
+    """What an archive says of itself. `absent`: hashes of files whose bytes were gone or changed already."""
 
     made: str
     program: str
@@ -154,7 +154,7 @@ def _unpack(archive: Path, into: Path | None) -> Manifest:
             return _read(tar, into)
     except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError) as error:
         raise BackupRefused(
-            f"{archive} is not a whole backup of Nightdesk ({error}). Nothing was changed; try another copy of it."
+            f"{archive} is not a whole backup of Nightdesk ({error}). Nothing was changed; try another copy."
         ) from error
     except FileNotFoundError as error:
         raise BackupRefused(f"There is no backup at {archive}.") from error
@@ -237,7 +237,7 @@ def _refuse_corrupt(connection: sqlite3.Connection) -> None:
 
 
 def _switch(folder: DataFolder, scratch: Path) -> Path | None:
-    """Put what is in `scratch` in place. Killed at any point, the folder holds the old database or the new one, whole."""
+    """Put what is in `scratch` in place. Killed anywhere, it leaves the old database or the new one whole."""
     for file in (scratch / _FILES).iterdir():
         os.replace(file, folder.files / file.name)
     sync(folder.files)
@@ -271,7 +271,7 @@ def _keep(folder: DataFolder) -> Path | None:
 
 @contextmanager
 def _scratch(parent: Path) -> Iterator[Path]:
-    """A folder for half-made things, gone at the end. What a killed process left of it, `DataFolder.lock` removes."""
+    """A folder for half-made things, gone at the end; `DataFolder.lock` removes what a killed one left."""
     path = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=parent))
     try:
         yield path

@@ -1,12 +1,12 @@
 """Chats: loading through the owner, the list of the sidebar, titles, unread marks, and their end."""
 
+import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sqlalchemy import (
     Select,
     and_,
-    case,
     delete as delete_rows,
     func,
     select,
@@ -14,16 +14,19 @@ from sqlalchemy import (
     tuple_,
     update as update_rows,
 )
+from sqlalchemy.exc import IntegrityError
 
 from app.core.clock import now_ms
-from app.core.errors import Invalid, NotFound
-from app.core.ids import ChatId, MessageId, ModelId, ReplyId, UserId, is_id, new_id
+from app.core.errors import Invalid, KeyReused, NotFound
+from app.core.ids import ChatId, MessageId, ModelId, ReplyId, UserId, new_id
+from app.core.reply import Phase
 from app.store import rows
 from app.store.engine import Session
 from app.store.tables import IN_LANE, Chat, Draft, Reply
 
 TitleFrom = Literal["none", "opening", "model", "person"]
 _TITLE_ORDER: tuple[TitleFrom, ...] = ("none", "opening", "model", "person")
+_CURSOR = re.compile(r"([01])\.(\d{1,15})\.([0-9a-f-]{36})")
 _CHANGEABLE = frozenset(
     {"title", "title_from", "folder", "pinned", "archived", "unread", "model", "temporary"}
 )
@@ -43,15 +46,6 @@ class ChatRow:
     active: int
     running_reply: ReplyId | None
     waiting: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """How many of a person's chats are unread, running, and waiting for them."""
-
-    unread: int
-    running: int
-    waiting: int
 
 
 async def owned(s: Session, chat_id: ChatId, user: UserId) -> Chat:
@@ -91,7 +85,12 @@ async def create(
         created=now,
         active=now,
     )
-    await rows.add(s, chat)
+    try:
+        await rows.add(s, chat)
+    except IntegrityError as error:
+        if "FOREIGN KEY" in str(error.orig):
+            raise
+        raise KeyReused("This id already belongs to another chat. Try again with a fresh one.") from error
     return chat
 
 
@@ -105,9 +104,10 @@ async def listing(
     cursor: str | None = None,
     limit: int = 100,
 ) -> tuple[list[ChatRow], str | None]:
-    """The person's chats, last active first, and the cursor of the next page. Temporary chats are never listed.
+    """The person's chats, pinned ones first, then last active first; and the cursor of the next page.
 
-    `folder` and `pinned` narrow the list when given. Raises Invalid for a cursor that isn't ours.
+    `folder` and `pinned` narrow the list when given. Temporary chats are never listed.
+    Raises Invalid for a cursor that isn't ours.
     """
     query = _rows(user).where(Chat.archived.is_(archived), Chat.temporary.is_(False))
     if folder is not None:
@@ -115,12 +115,12 @@ async def listing(
     if pinned is not None:
         query = query.where(Chat.pinned.is_(pinned))
     if cursor is not None:
-        query = query.where(tuple_(Chat.active, Chat.id) < _position(cursor))
-    query = query.order_by(Chat.active.desc(), Chat.id.desc()).limit(limit + 1)
+        query = query.where(tuple_(Chat.pinned, Chat.active, Chat.id) < _position(cursor))
+    query = query.order_by(Chat.pinned.desc(), Chat.active.desc(), Chat.id.desc()).limit(limit + 1)
     found = [ChatRow(*row) for row in (await s.execute(query)).all()]
     more = len(found) > limit
     found = found[:limit]
-    return found, f"{found[-1].active}.{found[-1].id}" if more else None
+    return found, _cursor(found[-1]) if more else None
 
 
 async def row(s: Session, chat_id: ChatId, user: UserId) -> ChatRow:
@@ -178,17 +178,22 @@ async def set_title(s: Session, chat_id: ChatId, title: str, came_from: TitleFro
     return await rows.changed(s, query)
 
 
-async def unread_and_running(s: Session, user: UserId) -> Marks:
-    mine = (Chat.owner == user, Chat.temporary.is_(False))
-    unread = select(func.count()).select_from(Chat).where(Chat.unread, *mine)
-    live = (
-        select(func.count(), func.count(case((Reply.phase == "waiting", 1))))
-        .select_from(Reply)
-        .join(Chat, Chat.id == Reply.chat)
-        .where(_LIVE, *mine)
-    )
-    running, waiting = (await s.execute(live)).one()
-    return Marks(await s.scalar(unread) or 0, running - waiting, waiting)
+async def unread(s: Session, user: UserId) -> list[ChatId]:
+    """The person's unread chats, temporary ones left out."""
+    query = select(Chat.id).where(Chat.owner == user, Chat.unread, Chat.temporary.is_(False))
+    return [ChatId(id) for id in (await s.scalars(query)).all()]
+
+
+async def lanes(s: Session, user: UserId) -> list[tuple[ChatId, ReplyId, Phase]]:
+    """The person's chats in which a reply is being written, with that reply and its phase."""
+    query = select(Reply.chat, Reply.id, Reply.phase).join(Chat, Chat.id == Reply.chat)
+    found = await s.execute(query.where(_LIVE, Chat.owner == user).order_by(Reply.created))
+    return [(ChatId(chat), ReplyId(id), cast(Phase, phase)) for chat, id, phase in found.all()]
+
+
+async def unread_and_running(s: Session, user: UserId) -> tuple[list[ChatId], list[ChatId]]:
+    """The person's unread chats and those in which a reply is being written."""
+    return await unread(s, user), [chat for chat, _, _ in await lanes(s, user)]
 
 
 async def expire_temporary(s: Session, before_ms: int) -> list[ChatId]:
@@ -222,8 +227,12 @@ def _rows(user: UserId) -> Select[*tuple[Any, ...]]:
     )
 
 
-def _position(cursor: str) -> tuple[int, str]:
-    active, _, id = cursor.partition(".")
-    if not active.isdecimal() or not is_id(id):
+def _cursor(last: ChatRow) -> str:
+    return f"{int(last.pinned)}.{last.active}.{last.id}"
+
+
+def _position(cursor: str) -> tuple[bool, int, str]:
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
         raise Invalid("This cursor is not one of ours.", field="cursor")
-    return int(active), id
+    return match[1] == "1", int(match[2]), match[3]

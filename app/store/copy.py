@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    """A plain connection in autocommit mode; `mode` is SQLite's `ro`, `rw` or `rwc`. Blocks: not for the event loop."""
+    """A plain connection in autocommit mode, which blocks; `mode` is SQLite's `ro`, `rw` or `rwc`."""
     uri = f"file:{quote(str(path))}?mode={mode}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
 
@@ -16,8 +16,8 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 def copy_database(source: Path, target: Path) -> None:
     """Write `source` as it is at this moment to the new file `target`, mode 0600, synced. Blocks.
 
-    `VACUUM INTO` reads one snapshot and lets writers go on; `Connection.backup` with pages may never end on a busy
-    database, and a plain copy of the file misses the WAL.
+    `VACUUM INTO` reads one snapshot and lets writers go on; `Connection.backup` with pages may never end on a
+    busy database, and a plain copy of the file misses the WAL.
     """
     mask = os.umask(0o077)
     try:

@@ -19,7 +19,7 @@ _MODEL_FIELDS = frozenset({*TOLD, "enabled", "sampling", "position"})
 
 
 class FoundModel(Protocol):
-    """A model as an endpoint's list tells it. The fields of `TOLD` are read where they are there and not None."""
+    """A model as an endpoint's list tells it; fields of `TOLD` are read where they are there and not None."""
 
     @property
     def wire_name(self) -> str: ...
@@ -82,8 +82,11 @@ async def delete(s: Session, endpoint_id: EndpointId) -> bool:
 
 
 async def put_models(s: Session, endpoint_id: EndpointId, found: Sequence[FoundModel]) -> list[Model]:
-    """Take over an endpoint's list: new ones are added, known ones brought up to date but for what a person has set,
-    and those no longer listed are marked vanished, for chats that have picked them. Returns all, in their order."""
+    """Take over an endpoint's list; returns all its models, in their order.
+
+    New ones are added, known ones brought up to date but for what a person has set, and those that are not
+    listed any more marked vanished, for the sake of chats that have picked them.
+    """
     query = select(Model).where(Model.endpoint == endpoint_id).order_by(Model.position, Model.name)
     known = {model.wire_name: model for model in (await s.scalars(query)).all()}
     position = max((model.position for model in known.values()), default=0)
@@ -126,7 +129,7 @@ async def model(s: Session, model_id: ModelId) -> Model:
 
 
 async def update_model(s: Session, model_id: ModelId, **fields: Any) -> Model:
-    """Change what a person may: the fields of `TOLD`, enabled, sampling, position. From then on a refresh keeps them.
+    """Change what a person may: fields of `TOLD`, which a refresh then keeps, enabled, sampling, position.
 
     Raises UnknownModel, Invalid.
     """

@@ -1,12 +1,12 @@
 """The database as the rest of the house sees it: `read()` and `write(fn)`.
 
-One connection writes, in short `BEGIN IMMEDIATE` transactions, one after another; some read-only ones read, each
-session from one snapshot. A write is a task of its own: whoever waits for it may be cancelled, it may not, for a
-transaction cut off in the middle keeps its lock until the busy time-out.
+One connection writes, in short `BEGIN IMMEDIATE` transactions, one after another; some read-only ones read,
+each session from one snapshot. A write is a task of its own: whoever waits for it may be cancelled, it may
+not, for a transaction cut off in the middle keeps its lock until the busy time-out.
 
 Below SQLite 3.51.3 two connections that write or checkpoint at once can corrupt a WAL database
-(https://sqlite.org/wal.html#walresetbug); there one connection does everything. A read must therefore never wait for
-a write or for another read inside its `async with`.
+(https://sqlite.org/wal.html#walresetbug); there one connection does everything. A read must therefore never
+wait for a write or for another read inside its `async with`.
 """
 
 import asyncio
@@ -106,16 +106,16 @@ class Database:
         return cls(place, tasks, sqlite_version)
 
     def read(self) -> AbstractAsyncContextManager[Session]:
-        """A session that sees one snapshot and can't write. Keep it short: never await a network or a write in it.
+        """A session that sees one snapshot and can't write. Keep it short: no network and no write in it.
 
         Raises StorageBusy or StorageFault.
         """
         return self._read()
 
     async def write(self, fn: Callable[[Session], Awaitable[T]]) -> T:
-        """Run `fn(session)` in a transaction of its own, which goes on to its end even if the caller is cancelled.
+        """Run `fn(session)` in a transaction of its own, which goes on to its end if the caller is cancelled.
 
-        What `fn` raises rolls back and comes out here. Raises DiskFull, StorageBusy, StorageFault; Closing when closed.
+        What `fn` raises rolls back and comes out here. Raises DiskFull, StorageBusy, StorageFault, Closing.
         """
         if self._closed:
             raise Closing
@@ -174,7 +174,7 @@ class Database:
                 except Exception as error:
                     fault = fault_of(error, self.folder.path)
                     if fault is not None and not isinstance(fault, StorageBusy):
-                        # A connection that met an I/O error is not trusted again: the next write opens a fresh one.
+                        # A connection that met such an error is not trusted again: the next write opens one.
                         await session.invalidate()
                     raise
             return value
@@ -182,7 +182,7 @@ class Database:
             self._turn.release()
 
     async def _take_turn(self) -> int:
-        """Wait for the writer; returns the milliseconds of patience that are left for other processes' locks."""
+        """Wait for the writer; returns the milliseconds left for waiting for locks of other processes."""
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(PATIENCE / 1000):
@@ -224,7 +224,7 @@ def _prepare(read_only: bool, connection: DBAPIConnection, _: ConnectionPoolEntr
 
 
 def _begin(connection: Connection) -> None:
-    """Begin as the session's options say. What they want changed of the connection is changed only if it differs."""
+    """Begin as the session's options say; a pragma that they want is set only where it differs."""
     options = connection.get_execution_options()
     reading = options["begin"] == "BEGIN"
     wanted = {"busy_timeout": options.get("patience", PATIENCE), "query_only": int(reading)}

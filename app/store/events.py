@@ -1,23 +1,28 @@
-"""The event log of ended replies, as `replies` moves it here: in one batch, neighbouring deltas in one row."""
+"""The event log of ended replies, moved here in one batch; neighbouring deltas stand in one row."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, delete, func, insert, select
+from sqlalchemy import and_, delete, func, insert, select, text as sql
+from sqlalchemy.orm import aliased
 
 from app.core.ids import ReplyId, RunId
+from app.store import rows
 from app.store.engine import Session
 from app.store.tables import EventBlob, EventRow, Reply
 
-# Payloads from this length on (characters of JSON) lie in a table of their own, so that the log stays quick to scan.
+# Payloads from this length on (characters of JSON) lie in a table of their own: the log stays quick to scan.
 LARGE = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One row of the log: the events numbered `first` to `seq`, all of one type. `ts` in ms, `lengths` in characters."""
+    """One row of the log: the events numbered `first` to `seq`, all of one type.
+
+    `ts` in ms; `lengths` of joined deltas in characters.
+    """
 
     first: int
     seq: int
@@ -80,6 +85,27 @@ async def read(
     )
     found = (await s.execute(query)).all()
     return run, [EventRecord(*row[:5], json.loads(row[5]), row[6]) for row in found]
+
+
+async def warnings(s: Session, ids: Sequence[ReplyId]) -> dict[ReplyId, list[str]]:
+    """The texts of the warnings in each of these replies' newest run; those without any are left out."""
+    other = aliased(EventRow)
+    newest = (
+        select(other.run)
+        .where(other.reply == EventRow.reply)
+        .order_by(other.ts.desc(), other.seq.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    query = (
+        select(EventRow.reply, EventRow.data)
+        .where(EventRow.reply.in_(rows.each(ids)), sql("event.type = 'warning'"), EventRow.run == newest)
+        .order_by(EventRow.reply, EventRow.seq)
+    )
+    found: dict[ReplyId, list[str]] = {}
+    for reply, data in (await s.execute(query)).all():
+        found.setdefault(ReplyId(reply), []).append(json.loads(data or '{"text": ""}')["text"])
+    return found
 
 
 async def _newest(s: Session, reply: ReplyId) -> RunId | None:

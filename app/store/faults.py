@@ -17,7 +17,7 @@ _NEXT_TO_NOTHING = 256 * 1024
 
 def disk_full(folder: Path, detail: str) -> DiskFull:
     return DiskFull(
-        "The server's disk is full, so nothing was saved. Free some space and try again; what you typed is kept.",
+        "The server's disk is full, so nothing was saved. Make some space there and try again.",
         f"no space left for {folder}: {detail}",
     )
 
@@ -37,7 +37,7 @@ def storage_fault(folder: Path, detail: str) -> StorageFault:
 
 
 def fault_of(error: BaseException, folder: Path) -> StorageFault | None:
-    """The fault that a database error stands for; None if storage is not to blame (a violated constraint, a bug)."""
+    """The fault that an error of the database stands for; None for one that storage is not to blame for."""
     if isinstance(error, PoolTimeout):
         return storage_busy("every reading connection is taken")
     if isinstance(error, DBAPIError):

@@ -67,7 +67,7 @@ class FileStore:
         self.folder = folder
 
     async def put(self, chunks: AsyncIterable[bytes], limit: int | None = None) -> tuple[str, int]:
-        """Store what `chunks` give; returns its SHA-256 in hex and its size in bytes. On the disk when it returns.
+        """Store what `chunks` give; returns its SHA-256 in hex and its size in bytes once it is on the disk.
 
         Raises TooLong past `limit` bytes, DiskFull, StorageFault; nothing is left behind then.
         """
@@ -114,7 +114,7 @@ class FileStore:
         self.path(sha256).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Remove what uploads left behind when the process was killed. At start, before the first upload. Blocks."""
+        """Remove what uploads left behind when the process was killed; before the first upload. Blocks."""
         for leftover in self.folder.glob(f"{_INCOMING}*"):
             leftover.unlink(missing_ok=True)
 

@@ -20,7 +20,8 @@ class FolderInUse(Refused):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"Another Nightdesk is using the data folder {path}. Stop it first, or give this one a folder of its own."
+            f"Another Nightdesk is using the data folder {path}. "
+            "Stop it first, or give this one a folder of its own."
         )
 
 

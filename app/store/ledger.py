@@ -18,8 +18,8 @@ By = Literal["day", "model", "user"]
 class Sum:
     """What was used in one group: a day (UTC, `2026-01-31`), a model's name, or a person's id.
 
-    `cost` is of the calls that have a price, None if none has; `estimated`: at least one call was not counted by
-    its endpoint.
+    `cost` is of the calls that have a price, None if none has; `estimated`: at least one call was not counted
+    by its endpoint.
     """
 
     group: str
@@ -62,7 +62,8 @@ async def sums(
         query = query.where(Usage.user == user)
     if until is not None:
         query = query.where(Usage.at < until)
-    return [Sum(*row[:5], estimated=bool(row[5])) for row in (await s.execute(query)).all()]
+    found = (await s.execute(query)).all()
+    return [Sum(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in found]
 
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")

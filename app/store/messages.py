@@ -20,8 +20,11 @@ from app.store.tables import Chat, Message, Part as PartRow
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it is kept. `siblings` are the ids of all messages with its parent, itself among them, oldest
-    first; `created` is in ms; `usage` and what follows the first line is set for an assistant's message alone."""
+    """A message as it is kept; `created` in ms.
+
+    A person's has `sampling` and `model` where they were picked for it, an assistant's all from `model` on.
+    `siblings` are the ids of all messages with its parent, itself among them, oldest first.
+    """
 
     id: MessageId
     chat: ChatId
@@ -32,6 +35,7 @@ class StoredMessage:
     created: int
     queued: bool
     by_application: bool
+    sampling: dict[str, Any] | None
     model: str | None
     model_name: str | None
     endpoint: str | None
@@ -53,16 +57,18 @@ class StoredMessage:
 
 
 async def branch(
-    s: Session, chat: Chat, *, before: MessageId | None = None, limit: int = 50
+    s: Session, chat: Chat, *, before: int | None = None, limit: int = 50
 ) -> list[StoredMessage]:
-    """The last `limit` messages of the current branch, oldest first; with `before`, those just above that message.
+    """The last `limit` messages of the current branch, oldest first; those above `before` if it is given.
 
-    Costs the same whatever the length of the chat.
+    `before` is the position of a message on the branch. Costs the same whatever the length of the chat.
     """
     if before is None:
         start = chat.leaf
     else:
-        start = await s.scalar(select(Message.parent).where(Message.id == before, Message.chat == chat.id))
+        start = await s.scalar(
+            select(Message.parent).where(Message.chat == chat.id, Message.position == before)
+        )
     if start is None:
         return []
     return await _walked(s, _ancestry(MessageId(start), limit))
@@ -87,7 +93,7 @@ async def owned(s: Session, message_id: MessageId, user: UserId) -> Message:
 
 
 async def load(s: Session, ids: Sequence[MessageId]) -> list[StoredMessage]:
-    """These messages with parts and siblings, in the order of their positions; those that are gone are left out."""
+    """These messages with parts and siblings, by position; those that are gone are left out."""
     query = select(*_COLUMNS).where(Message.id.in_(rows.each(ids))).order_by(Message.chat, Message.position)
     return await _complete(s, (await s.execute(query)).all())
 
@@ -103,11 +109,11 @@ async def insert(
     reply: ReplyId | None = None,
     queued: bool = False,
     by_application: bool = False,
-    **assistant_fields: Any,
+    **more: Any,
 ) -> Message:
-    """Store a message at the chat's next position; the chat counts as active now. Its leaf stays (`chats.set_leaf`).
+    """Store a message at the chat's next position, which makes the chat active but doesn't move its leaf.
 
-    `assistant_fields`: model, model_name, endpoint, api, stop_reason, usage, tools_offered.
+    `more`: sampling, model, model_name, endpoint, api, stop_reason, usage, tools_offered.
     Raises KeyReused for an id that is taken, NotFound if the chat is gone.
     """
     message = Message(
@@ -120,7 +126,7 @@ async def insert(
         created=now_ms(),
         queued=queued,
         by_application=by_application,
-        **assistant_fields,
+        **more,
     )
     try:
         await rows.add(s, message)
@@ -149,6 +155,23 @@ async def replace_parts(s: Session, message_id: MessageId, parts: Iterable[Part]
 async def queued(s: Session, chat_id: ChatId) -> list[StoredMessage]:
     """What waits in the chat, the next one first."""
     return await _complete(s, (await s.execute(_queue(chat_id))).all(), with_siblings=False)
+
+
+async def queues(s: Session, user: UserId) -> list[StoredMessage]:
+    """What waits in all chats of the person, by chat, the next one of each first."""
+    query = (
+        select(*_COLUMNS)
+        .join(Chat, Chat.id == Message.chat)
+        .where(Chat.owner == user, Message.queued)
+        .order_by(Message.chat, Message.position)
+    )
+    return await _complete(s, (await s.execute(query)).all(), with_siblings=False)
+
+
+async def of_reply(s: Session, reply_id: ReplyId) -> list[StoredMessage]:
+    """The assistant and tool messages that the reply wrote, in order."""
+    query = select(*_COLUMNS).where(Message.reply == reply_id).order_by(Message.position)
+    return await _complete(s, (await s.execute(query)).all())
 
 
 async def next_queued(s: Session, chat_id: ChatId) -> Message | None:
@@ -212,6 +235,7 @@ _COLUMNS = (
     Message.created,
     Message.queued,
     Message.by_application,
+    Message.sampling,
     Message.model,
     Message.model_name,
     Message.endpoint,

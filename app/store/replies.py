@@ -1,6 +1,6 @@
 """Replies: their lane, their phases and their one outcome. Every write of a run carries its fencing token."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select, text, update
@@ -12,7 +12,7 @@ from app.core.ids import ChatId, MessageId, ModelId, ReplyId, RunId, UserId, new
 from app.core.reply import LIVE, MOVES, Ended, Phase
 from app.store import rows
 from app.store.engine import Session
-from app.store.tables import IN_LANE, Chat, Reply
+from app.store.tables import IN_LANE, Chat, Reply, SentRequest
 
 _LIVE = text(f"reply.{IN_LANE}")
 
@@ -43,7 +43,10 @@ async def create(
     continues: ReplyId | None = None,
     id: ReplyId | None = None,
 ) -> Reply:
-    """Store an accepted reply, which takes the chat's lane. Raises Busy while another holds it, NotFound without chat."""
+    """Store an accepted reply, which takes the chat's lane.
+
+    Raises Busy while another reply holds it, NotFound if the chat is gone.
+    """
     reply = Reply(
         id=id or new_id(),
         chat=chat,
@@ -72,7 +75,7 @@ async def live_in(s: Session, chat_id: ChatId) -> Reply | None:
 
 
 async def move(s: Session, reply_id: ReplyId, run: RunId, to_phase: Phase, **fields: Any) -> bool:
-    """Whether the reply went to `to_phase`: it did not if it is gone, has ended, or belongs to another run."""
+    """Whether the reply went to `to_phase`: not if it is gone, has ended, or belongs to another run."""
     before = [phase for phase, after in MOVES.items() if to_phase in after]
     statement = (
         update(Reply)
@@ -83,7 +86,7 @@ async def move(s: Session, reply_id: ReplyId, run: RunId, to_phase: Phase, **fie
 
 
 async def outcome(s: Session, reply_id: ReplyId, run: RunId, phase: Ended, **fields: Any) -> bool:
-    """Write the one outcome; False if there is one already, the run has lost its token, or the chat is gone."""
+    """Write the one outcome; False if there is one, the run has lost its token, or the chat is gone."""
     return await move(s, reply_id, run, phase, **{"ended": now_ms(), **fields})
 
 
@@ -108,7 +111,37 @@ async def of_input(s: Session, message_id: MessageId) -> list[Reply]:
     return list((await s.scalars(query)).all())
 
 
-async def of_chat(s: Session, chat_id: ChatId, ids: list[ReplyId]) -> dict[ReplyId, Reply]:
-    """Those of these replies that are of the chat, by their id."""
-    found = await s.scalars(select(Reply).where(Reply.id.in_(rows.each(ids)), Reply.chat == chat_id))
-    return {ReplyId(reply.id): reply for reply in found.all()}
+async def of_inputs(s: Session, inputs: Sequence[MessageId]) -> list[Reply]:
+    """All replies to those messages, oldest first."""
+    query = select(Reply).where(Reply.input.in_(rows.each(inputs))).order_by(Reply.created, Reply.id)
+    return list((await s.scalars(query)).all())
+
+
+async def add_request(
+    s: Session,
+    *,
+    reply: ReplyId,
+    message: MessageId,
+    model_name: str,
+    endpoint: str,
+    request: dict[str, Any],
+    at: int | None = None,
+) -> None:
+    """Keep what was sent for the assistant message `message`: ids of stored messages, and nothing secret."""
+    row = SentRequest(
+        reply=reply,
+        message=message,
+        at=now_ms() if at is None else at,
+        model_name=model_name,
+        endpoint=endpoint,
+        request=request,
+    )
+    await rows.add(s, row)
+
+
+async def requests(s: Session, reply_id: ReplyId) -> list[SentRequest]:
+    """What was sent for the reply, in the order of the calls."""
+    query = (
+        select(SentRequest).where(SentRequest.reply == reply_id).order_by(SentRequest.at, SentRequest.message)
+    )
+    return list((await s.scalars(query)).all())

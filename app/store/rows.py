@@ -15,7 +15,7 @@ from app.store.tables import Base
 async def add(s: Session, row: Base) -> None:
     """INSERT `row` now and leave it in the session as if it had been loaded, defaults filled in.
 
-    Not a flush: that would write other changed rows, too, once now and again at the end. Raises IntegrityError,
+    Not a flush: that would write other changed rows, too, now and again at the end. Raises IntegrityError,
     after which the transaction is still usable.
     """
     values = _values(row)
@@ -39,7 +39,7 @@ def _default(default: Any) -> Any:
 
 
 def change(row: Base, fields: Mapping[str, Any], allowed: frozenset[str]) -> None:
-    """Set `fields` on `row`, which its session writes at the end. Raises Invalid for a name that isn't allowed."""
+    """Set `fields` on `row`, which its session writes at the end. Raises Invalid for another name."""
     for name, value in fields.items():
         if name not in allowed:
             raise Invalid(f"There is no field '{name}' to change here.", field=name)

@@ -53,7 +53,7 @@ class Steps:
     versions: tuple[Path, ...]
 
 
-# The head stands here so that a start with a current schema need not import Alembic; a test holds it to the files.
+# The head stands here, and a test holds it to the files, so that most starts need not import Alembic.
 STEPS = Steps("0001", (FOLDER / "versions",))
 
 
@@ -80,7 +80,10 @@ class Found:
 
 
 def bring_to_head(folder: DataFolder, steps: Steps = STEPS) -> None:
-    """Make or migrate the database and check it. Raises SchemaTooNew, SchemaDamaged, MigrationFailed, StorageFault."""
+    """Make or migrate the database and check it.
+
+    Raises SchemaTooNew, SchemaDamaged, MigrationFailed, StorageFault.
+    """
     found = find(folder.database, folder.path)
     if found is not None:
         refuse_newer(found, steps, folder.path)
@@ -109,21 +112,22 @@ def find(database: Path, folder: Path) -> Found | None:
 
 
 def refuse_newer(found: Found, steps: Steps, folder: Path) -> None:
-    """Raises SchemaTooNew if this program doesn't know the schema, or the schema says it is too old for it."""
+    """Raises SchemaTooNew if this program doesn't know the schema, or is too old for it by its own word."""
     known = found.revision == steps.head or found.revision in _revisions(steps)
     if known and _number(found.oldest_program) <= _number(__version__):
         return
     raise SchemaTooNew(
-        f"The data in {folder} was written by a newer Nightdesk (schema {found.revision}, to be opened by version "
+        f"The data in {folder} was written by a newer Nightdesk (schema {found.revision}, for version "
         f"{found.oldest_program} or later); this is version {__version__}. Start a newer version, "
-        f"or restore a backup made with this one."
+        "or restore a backup made with this one."
     )
 
 
 def check(connection: sqlite3.Connection, folder: Path) -> None:
     """Raises SchemaDamaged, naming it, if a table, column, search table or trigger that we use is missing."""
     rows = connection.execute(
-        "SELECT m.name, c.name FROM sqlite_master AS m LEFT JOIN pragma_table_info(m.name) AS c ON m.type = 'table' "
+        "SELECT m.name, c.name FROM sqlite_master AS m "
+        "LEFT JOIN pragma_table_info(m.name) AS c ON m.type = 'table' "
         "WHERE m.type IN ('table', 'view', 'trigger')"
     ).fetchall()
     there = {name for name, _ in rows} | {f"{table}.{column}" for table, column in rows}
@@ -145,8 +149,8 @@ def _change(folder: DataFolder, found: Found | None, steps: Steps) -> None:
         with as_faults(folder.path):
             _put_back(folder, copy)
         raise MigrationFailed(
-            f"The data in {folder.path} could not be brought to the schema of this version ({_reason(error)}). "
-            "Nothing was changed: the earlier version of Nightdesk can still use it.",
+            f"The data in {folder.path} could not be brought up to date for this version of Nightdesk "
+            f"({_reason(error)}). It is as it was before: the earlier version can still use it.",
             f"migration from {found.revision if found else 'nothing'} to {steps.head} failed: {error!r}",
         ) from error
     if found is not None:
@@ -190,7 +194,7 @@ def _migrate(database: Path, steps: Steps) -> None:
 
 @contextmanager
 def _migrating(database: Path) -> Iterator[Connection]:
-    """A connection whose transactions take in changes of the schema. Foreign keys are off: tables get rebuilt."""
+    """A connection whose transactions hold changes of the schema, too; foreign keys are off meanwhile."""
     engine = create_engine("sqlite+pysqlite://", creator=lambda: connect(database, "rwc"), poolclass=NullPool)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
@@ -237,5 +241,5 @@ def _number(version: str) -> tuple[int, ...]:
 
 def _damaged(folder: Path, what: str) -> SchemaDamaged:
     return SchemaDamaged(
-        f"The database in {folder} can't be used: {what}. Restore a backup, or start with another data folder."
+        f"The database in {folder} can't be used: {what}. Restore a backup, or start with another folder."
     )

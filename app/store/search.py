@@ -14,7 +14,7 @@ BEGIN, END = "\x02", "\x03"
 MAX_WORDS = 16
 _TITLES = 10
 
-# Scripts that are written without spaces between words; the same ranges stand in the triggers (migration 0001).
+# Scripts that are written without spaces between words; the triggers of migration 0001 have the same ranges.
 _UNSPACED = re.compile(
     "[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f]"
@@ -24,7 +24,10 @@ _WORD = re.compile(r"\w")
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """`message` is None where the chat's title was found; `at` in ms; `snippet` has found words between BEGIN and END."""
+    """`message` is None where the chat's title was found; `at` in ms.
+
+    In `snippet`, found words stand between BEGIN and END.
+    """
 
     chat: ChatId
     title: str
@@ -36,9 +39,9 @@ class Hit:
 async def find(
     s: Session, user: UserId, words: str, *, limit: int = 30, cursor: str | None = None
 ) -> tuple[list[Hit], str | None]:
-    """Where all of `words` are found, the last as the beginning of a word: titles first, then messages, newest first.
+    """Where all of `words` are found, the last as the beginning of a word; and the cursor of the next page.
 
-    With the cursor of the next page. Raises Invalid for a cursor that isn't ours.
+    Titles first, then messages, newest first. Raises Invalid for a cursor that isn't ours.
     """
     wanted = [word for word in words.split() if _WORD.search(word)][:MAX_WORDS]
     if cursor is not None and not cursor.isdecimal():

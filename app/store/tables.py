@@ -1,6 +1,6 @@
 """The ORM tables. Ids are UUIDv7 text, times are Unix milliseconds UTC, order comes from positions.
 
-JSON columns hold only what has somebody else's shape (tool input, provider data) or is written and read whole.
+JSON columns hold only what has somebody else's shape (tool input, provider data) or is used as a whole.
 Each issue adds the tables that it fills, with a migration.
 """
 
@@ -13,7 +13,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 Json = JSON(none_as_null=True)
 
 
-# A reply that holds its chat's lane. Queries write it out like this: with bound values SQLite would not use the index.
+# A reply that holds its chat's lane. Queries write it out like this: bound values would not match the index.
 IN_LANE = "phase IN ('accepted','running','waiting')"
 
 
@@ -200,8 +200,15 @@ class Chat(Base):
     active: Mapped[int]  # when something last happened in it: the order of the list
     next_position: Mapped[int] = mapped_column(default=1)
     __table_args__ = (
-        Index("chat_list", "owner", "archived", "temporary", sql("active DESC"), sql("id DESC")),
-        Index("chat_pinned", "owner", sqlite_where=sql("pinned = 1")),
+        Index(
+            "chat_list",
+            "owner",
+            "archived",
+            "temporary",
+            sql("pinned DESC"),
+            sql("active DESC"),
+            sql("id DESC"),
+        ),
         Index("chat_unread", "owner", sqlite_where=sql("unread = 1")),
         Index("chat_temporary", "temporary", "created", sqlite_where=sql("temporary = 1")),
     )
@@ -219,6 +226,8 @@ class Message(Base):
     created: Mapped[int]
     queued: Mapped[bool] = mapped_column(default=False)
     by_application: Mapped[bool] = mapped_column(default=False)
+    # A person's message that waits keeps what was picked for it: `model` and `sampling`.
+    sampling: Mapped[dict[str, Any] | None] = mapped_column(Json)
     # What an assistant's message also says: which model at which endpoint, and how it ended.
     model: Mapped[str | None]
     model_name: Mapped[str | None]
@@ -293,6 +302,7 @@ class EventRow(Base):
     type: Mapped[str]
     data: Mapped[str | None]  # JSON text; None where it is 32 KB or more and lies in `event_blob`
     lengths: Mapped[list[int] | None] = mapped_column(Json)  # of joined deltas, in characters
+    __table_args__ = (Index("event_warning", "reply", sqlite_where=sql("type = 'warning'")),)
 
 
 class EventBlob(Base):

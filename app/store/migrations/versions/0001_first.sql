@@ -187,9 +187,7 @@ CREATE TABLE chat (
     FOREIGN KEY(owner) REFERENCES user (id) ON DELETE CASCADE
 );
 
-CREATE INDEX chat_pinned ON chat (owner) WHERE pinned = 1;
-
-CREATE INDEX chat_list ON chat (owner, archived, "temporary", active DESC, id DESC);
+CREATE INDEX chat_list ON chat (owner, archived, "temporary", pinned DESC, active DESC, id DESC);
 
 CREATE INDEX chat_unread ON chat (owner) WHERE unread = 1;
 
@@ -243,6 +241,7 @@ CREATE TABLE message (
     created INTEGER NOT NULL,
     queued BOOLEAN NOT NULL,
     by_application BOOLEAN NOT NULL,
+    sampling JSON,
     model VARCHAR,
     model_name VARCHAR,
     endpoint VARCHAR,
@@ -323,6 +322,8 @@ CREATE TABLE event (
     PRIMARY KEY (reply, run, seq),
     FOREIGN KEY(reply) REFERENCES reply (id) ON DELETE CASCADE
 );
+
+CREATE INDEX event_warning ON event (reply) WHERE type = 'warning';
 
 CREATE TABLE event_blob (
     reply VARCHAR NOT NULL,
