@@ -98,7 +98,7 @@ def test_aiosqlite_runs_on_the_sqlite_that_the_wheel_brings():
     pysqlite3 = pytest.importorskip("pysqlite3", reason="no wheel for this platform")
     import aiosqlite
 
-    assert aiosqlite.core.sqlite3 is pysqlite3
+    assert vars(aiosqlite.core)["sqlite3"] is pysqlite3
     assert pysqlite3.sqlite_version_info >= (3, 51, 3)
 
 

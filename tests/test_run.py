@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ class Ended:
         output, self.told = process.communicate(timeout=100)
         self.status = process.returncode
         self.pid = process.pid
-        self.printed = json.loads(output) if output else None
+        self.printed: dict[str, Any] = json.loads(output or "{}")
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +209,7 @@ def test_serve_goes_on_without_a_model_that_cannot_be_had(project: Project):
 def test_the_model_is_installed_for_serve_unless_it_is_unwanted(
     project: Project, arguments: list[str], variables: dict[str, str], installed: bool
 ):
-    project.start(*arguments, **variables)
+    project.start(*arguments, cwd=None, **variables)
     assert (project.environment.folder / "requirements-local-model.stamp").exists() == installed
 
 
