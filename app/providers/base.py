@@ -62,7 +62,14 @@ class Done:
     raw: str | None = None
 
 
-ProviderEvent = TextSeen | ReasoningSeen | CallSeen | UsageSeen | Done
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Nothing of the answer yet: what serves the model has to be started first. `text` is a status to show."""
+
+    text: str
+
+
+ProviderEvent = TextSeen | ReasoningSeen | CallSeen | UsageSeen | Starting | Done
 
 
 @dataclass(frozen=True, slots=True)
