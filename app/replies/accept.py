@@ -1,7 +1,7 @@
 """Takes input in: one short transaction stores the message and its reply, or leaves the message waiting.
 
-Whoever gets an answer from here may rely on it: the input is committed, is never lost and never run twice. The
-same idempotency key gives the same answer, before and after a restart.
+Whoever gets an answer from here may rely on it: the input is committed, is never lost and never run twice.
+The same idempotency key gives the same answer, before and after a restart.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from app.core.errors import (
     NotFound,
     NotOpen,
     TooLong,
-    UnknownModel,
 )
 from app.core.ids import ChatId, FileId, MessageId, ModelId, ReplyId, UserId, is_id, new_id, new_run
 from app.core.messages import FilePart, Part, TextPart
@@ -45,8 +44,8 @@ T = TypeVar("T")
 class NewMessage:
     """What a person sends.
 
-    With `parent_given`, `parent` is what it follows (None: it begins the chat anew), which makes a branch; else it
-    follows the end of the current one. `busy` says what to do while a reply runs.
+    With `parent_given`, `parent` is what it follows (None: it begins the chat anew), which makes a branch;
+    else it follows the end of the current one. `busy` says what to do while a reply runs.
     """
 
     text: str
@@ -180,7 +179,10 @@ class Accepting:
         return await self._reply_again(user, reply, stamp, go_on, stopping=False)
 
     async def send_now(self, user: UserId, message: MessageId) -> Accepted:
-        """Start the reply of a message that waits. Sent twice it runs once. Raises NotFound, Archived, Busy, Closing."""
+        """Start the reply of a message that waits; sent twice it runs once.
+
+        Raises NotFound, Archived, Busy, Closing.
+        """
 
         async def write(s: Session) -> _Taken:
             row = await messages.owned(s, message, user)
@@ -235,7 +237,7 @@ class Accepting:
         await self._db.write(write)
 
     async def delete_chat(self, user: UserId, chat: ChatId) -> None:
-        """Delete a chat with all that is in it; its running reply is stopped first. Raises NotFound, Closing."""
+        """Delete a chat and all that is in it; what runs is stopped first. Raises NotFound, Closing."""
 
         async def attempt(s: Session) -> bool | _Runs:
             row = await chats.owned(s, chat, user)
@@ -287,7 +289,7 @@ class Accepting:
     ) -> _Taken:
         """Insert the message, with its reply unless it is to wait, and what else changes with it."""
         pick = new.model or (ModelId(chat.model) if chat.model else None)
-        self._check_model(pick)
+        await self._models.choose(pick)
         parent = None if queued else await _parent(s, chat, new)
         parts = await _parts(s, new, stamp.user)
         row = await messages.insert(
@@ -366,7 +368,7 @@ class Accepting:
         continues: ReplyId | None = None,
     ) -> Reply:
         pick = model or (ModelId(old.model) if old.model else None)
-        self._check_model(pick)
+        await self._models.choose(pick)
         return await replies.create(
             s,
             chat=ChatId(old.chat),
@@ -384,7 +386,7 @@ class Accepting:
         return Accepted(taken.message, taken.reply, taken.message.queued)
 
     def _start(self, user: UserId, taken: _Taken) -> None:
-        """After the commit: run the reply, tell the person's pages. A server that closes leaves it to its next start."""
+        """After the commit: run the reply, tell the pages. A closing server leaves it to the next start."""
         chat, reply = taken.chat, taken.reply
         if reply is not None and reply.phase in LIVE and not self._registry.closing:
             self._registry.start(reply, user, taken.history)
@@ -408,7 +410,7 @@ class Accepting:
         if size > self._settings.max_text:
             most = self._settings.max_text // 1024
             raise TooLong(
-                f"This is {size // 1024 + 1} KB of text; at most {most} KB can be sent at once.", field="text"
+                f"This is {size // 1024 + 1} KB of text; at most {most} KB can be sent.", field="text"
             )
         if not new.text.strip() and not new.files:
             raise Invalid("There is nothing to send yet. Write something first.", field="text")
@@ -418,15 +420,8 @@ class Accepting:
             )
         _check_id(new.id, "id")
 
-    def _check_model(self, pick: ModelId | None) -> None:
-        usable = self._models.usable()
-        if not usable:
-            raise UnknownModel("There is no model that could answer yet. Add one under Settings, Models.")
-        if pick is not None and all(model.id != pick for model, _ in usable):
-            raise UnknownModel("The chosen model is not available (any more). Choose another one.")
 
-
-# A reply that is in the way ends within a moment of being told; this many times is for ones that begin meanwhile.
+# A reply in the way ends within a moment of being told; more tries are for those that begin meanwhile.
 TRIES = 20
 
 

@@ -1,6 +1,8 @@
 """Ended replies, read back from the store for those who come late: the same interface as a live one."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import cast
 
 from app.core.events import (
     Entry,
@@ -17,7 +19,8 @@ from app.core.events import (
     UsageReported,
 )
 from app.core.ids import ChatId, MessageId, ReplyId, RunId, UserId
-from app.core.messages import ReasoningPart, TextPart, ToolResultPart, ToolUsePart
+from app.core.messages import ReasoningPart, StopReason, TextPart, ToolResultPart, ToolUsePart
+from app.core.reply import Ended
 from app.core.state import ReplyState, apply
 from app.replies.feed import EndedReply, Feed
 from app.replies.log import spread
@@ -30,11 +33,9 @@ from app.store.tables import Reply
 async def ended_reply(s: Session, reply: Reply, user: UserId) -> EndedReply:
     """The ended `reply` with all its events, folded."""
     reply_id, chat = ReplyId(reply.id), ChatId(reply.chat)
-    run, records = await events.read(s, reply_id)
-    if records:
-        entries = list(spread(records))
-    else:
-        run, entries = RunId(reply.run), _told(reply, await messages.of_reply(s, reply_id))
+    logged, records = await events.read(s, reply_id)
+    entries = list(spread(records)) if records else told(await messages.of_reply(s, reply_id), reply)
+    run = logged or RunId(reply.run)
     return EndedReply(
         reply_id, chat, user, run, folded(reply_id, chat, run, entries), Feed(entries, closed=True)
     )
@@ -48,16 +49,20 @@ def folded(reply: ReplyId, chat: ChatId, run: RunId, entries: Sequence[Entry]) -
     return state
 
 
-def _told(reply: Reply, stored: Sequence[StoredMessage]) -> list[Entry]:
-    """A reply without events (a restored backup ends those that ran in it): told from its messages."""
+def told(stored: Sequence[StoredMessage], reply: Reply | None = None) -> list[Entry]:
+    """The entries of a reply whose log is gone, told from its messages and, with its row, from its end.
+
+    (A restored backup ends the replies that ran in it without a log.)
+    """
     round, entries = 0, list[Entry]()
-    for at, event in _events(reply, stored):
+    events = chain(_events(stored), _end(reply) if reply is not None else ())
+    for at, event in events:
         round += isinstance(event, RoundBegan)
         entries.append(Entry(len(entries) + 1, at, round, event))
     return entries
 
 
-def _events(reply: Reply, stored: Sequence[StoredMessage]) -> Iterator[tuple[int, Event]]:
+def _events(stored: Sequence[StoredMessage]) -> Iterator[tuple[int, Event]]:
     for message in stored:
         if message.role == "assistant":
             yield message.created, Started(message.model_name or "", message.endpoint or "")
@@ -74,10 +79,16 @@ def _events(reply: Reply, stored: Sequence[StoredMessage]) -> Iterator[tuple[int
                 case ToolResultPart():
                     yield message.created, ToolResulted(part.id, part.outcome, part.text, part.ms)
         if message.role == "assistant":
-            yield message.created, RoundEnded(message.stop_reason)
+            yield message.created, RoundEnded(cast("StopReason | None", message.stop_reason))
+
+
+def _end(reply: Reply) -> Iterator[tuple[int, Event]]:
     ended = reply.ended or reply.created
     if reply.usage:
         yield ended, UsageReported(**reply.usage)
     if reply.error:
         yield ended, ErrorRaised(reply.error["text"], reply.error["code"], tuple(reply.error["actions"]))
-    yield ended, Finished(reply.phase, reply.stop_reason, reply.reason)  # type: ignore[arg-type]
+    yield (
+        ended,
+        Finished(cast("Ended", reply.phase), cast("StopReason | None", reply.stop_reason), reply.reason),
+    )

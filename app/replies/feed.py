@@ -106,12 +106,23 @@ class Feed:
 class Source(Protocol):
     """What a follower reads: a `Generation`, or an `EndedReply` read back from the store."""
 
-    reply: ReplyId
-    chat: ChatId
-    user: UserId
-    run: RunId
-    state: ReplyState
-    feed: Feed
+    @property
+    def reply(self) -> ReplyId: ...
+
+    @property
+    def chat(self) -> ChatId: ...
+
+    @property
+    def user(self) -> UserId: ...
+
+    @property
+    def run(self) -> RunId: ...
+
+    @property
+    def state(self) -> ReplyState: ...
+
+    @property
+    def feed(self) -> Feed: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +173,7 @@ class Generation:
         return Entry(self.state.seq + 1, now_ms(), number, event)
 
     def append(self, entry: Entry) -> None:
-        """The gate behind the seal: for `finish`, which concludes, and for entries kept from before a restart."""
+        """The gate behind the seal: for `finish`, which concludes, and for what a restart has kept."""
         apply(self.state, entry)
         if entry.seq == 0:
             self.feed.pass_by(entry)
@@ -193,8 +204,8 @@ class News:
 class PersonFollower:
     """One connection of one person; `chat` is what its page shows, `visible` whether somebody sees it.
 
-    At first, and again after it fell behind, `take` says that a snapshot is due. The snapshot is read from the
-    store after `take`, so that nothing falls between; news that it shows already do no harm.
+    At first, and again after it fell behind, `take` says that a snapshot is due. The snapshot is read from
+    the store after `take`, so that nothing falls between; news that it shows already do no harm.
     """
 
     def __init__(

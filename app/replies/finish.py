@@ -1,12 +1,14 @@
 """Stores what a reply has written: each finished round, and once its outcome, whatever happened.
 
-A `Manuscript` gathers what is written but not stored yet. `Finish.save` stores it; `Finish.outcome` stores the rest
-together with the one outcome, the events and what follows, in one transaction that carries the run's fencing token.
+A `Manuscript` gathers what is written but not stored yet. `Finish.save` stores it; `Finish.outcome` stores
+the rest together with the one outcome, the events and what follows, in one transaction that carries the run's
+fencing token.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -16,13 +18,13 @@ from app.core.events import Entry, ErrorRaised, Finished, RoundEnded, Status, To
 from app.core.ids import MessageId, ReplyId, RunId, new_id
 from app.core.messages import Message, Outcome, ReasoningPart, StopReason, ToolResultPart, Usage
 from app.core.reply import Ended
-from app.core.state import assistant_message
+from app.core.state import Round, assistant_message
 from app.replies import queue
 from app.replies.feed import Bulletin, Generation
 from app.replies.log import ReplyLog, joined
 from app.replies.meter import Meter, cost_of
 from app.replies.settings import ReplySettings
-from app.store import chats, events, ledger, messages, replies, sent
+from app.store import chats, events, ledger, messages, replies
 from app.store.engine import Database, Session
 from app.store.tables import Chat, Model, Reply
 from app.tasks import Tasks, shielded
@@ -57,8 +59,8 @@ class Speaker:
 class ModelCall:
     """One model call under way; `sent` is its row of "what was sent".
 
-    `asked`: the request went out and was not turned down. `shown`: the model's own words have reached followers.
-    `opaque`: provider data that belongs to the reasoning, to be stored with it.
+    `asked`: the request went out and was not turned down. `shown`: the model's own words have reached
+    followers. `opaque`: provider data that belongs to the reasoning, to be stored with it.
     """
 
     speaker: Speaker
@@ -110,9 +112,13 @@ class Manuscript:
         if told != generation.state.usage:
             generation.append(generation.entry(told))
         generation.append(generation.entry(RoundEnded(stop_reason)))
+        return self.put_call(call, round, usage)
+
+    def put_call(self, call: ModelCall, round: Round, usage: Usage) -> Message | None:
+        """Put the page of a call that is over aside: its message, if anything was shown, and its rows."""
         message = _with_opaque(assistant_message(round), call.opaque) if round.shown else None
         if message is not None or call.asked:
-            self.pages.append(_page(call, message, stop_reason, usage, self))
+            self.pages.append(_page(call, message, round.stop_reason, usage, self))
         return message
 
     def answer_calls(self, outcome: Outcome, text: str) -> Message:
@@ -121,6 +127,10 @@ class Manuscript:
         for call in round.calls:
             if call.result is None:
                 generation.append(generation.entry(ToolResulted(call.called.id, outcome, text, 0)))
+        return self.put_results(round)
+
+    def put_results(self, round: Round) -> Message:
+        """Put the tool message of a round aside."""
         results = [call.result for call in round.calls if call.result is not None]
         parts = tuple(ToolResultPart(r.id, r.outcome, r.text, r.ms) for r in results)
         message = Message("tool", parts, id=MessageId(new_id()))
@@ -178,6 +188,9 @@ class Stored:
     next: queue.Started | None
 
 
+Then = Callable[[Session], Awaitable[object]]
+
+
 class Finish:
     """The one writer of rounds and outcomes."""
 
@@ -192,11 +205,11 @@ class Finish:
         """From now on no queued message is started, and a write that fails is not tried again."""
         self._closing.set()
 
-    async def save(self, manuscript: Manuscript) -> None:
+    async def save(self, manuscript: Manuscript, *, retry: bool = True) -> None:
         """Store the pages put aside. Goes on to its end when the caller is cancelled. Raises Superseded."""
-        await shielded(self._tasks, f"save {manuscript.reply.id}", self._save(manuscript))
+        await shielded(self._tasks, f"save {manuscript.reply.id}", self._save(manuscript, retry))
 
-    async def _save(self, manuscript: Manuscript) -> None:
+    async def _save(self, manuscript: Manuscript, retry: bool) -> None:
         async with manuscript.storing:
             pages = tuple(manuscript.pages)
             reply_id, run = ReplyId(manuscript.reply.id), RunId(manuscript.reply.run)
@@ -208,11 +221,11 @@ class Finish:
                 return await _insert(s, manuscript, chat, pages)
 
             if pages:
-                manuscript.last = await self._persist(manuscript.generation, write)
+                manuscript.last = await self._persist(manuscript.generation, write, retry=retry)
                 del manuscript.pages[: len(pages)]
 
     def conclude(self, manuscript: Manuscript, ending: Ending) -> None:
-        """Close what is open: the model call, calls without a result. Nothing else comes through the gate any more."""
+        """Close the model call and calls without a result. After this nothing but the end comes."""
         generation = manuscript.generation
         generation.seal()
         manuscript.end_call(None)
@@ -225,26 +238,31 @@ class Finish:
         self,
         manuscript: Manuscript,
         ending: Ending,
-        then: Callable[[Session], Awaitable[object]] | None = None,
+        then: Then | None = None,
+        *,
+        retry: bool = True,
+        go_on: bool = True,
     ) -> Stored:
-        """Store the outcome of a concluded reply. `then` is run in the same transaction, in place of the queue.
+        """Store the outcome of a concluded reply and what follows it: `then`, else the queue to `go_on`.
 
         What `then` raises undoes the outcome, too; it comes out here, and the outcome may be asked for again.
-        Raises Superseded where the reply has an outcome, another run, or no chat any more.
+        Raises Superseded where the reply has an outcome, another run, or no chat any more, and StorageFault
+        where it is not to `retry` or the server closes.
         """
 
         async def write(s: Session) -> Stored:
-            return await self._outcome(s, manuscript, ending, then)
+            return await self._outcome(s, manuscript, ending, then, go_on)
 
         async with manuscript.storing:
-            return await self._persist(manuscript.generation, write, retry=then is None)
+            return await self._persist(manuscript.generation, write, retry=retry and then is None)
 
     async def _outcome(
         self,
         s: Session,
         manuscript: Manuscript,
         ending: Ending,
-        then: Callable[[Session], Awaitable[object]] | None,
+        then: Then | None,
+        go_on: bool,
     ) -> Stored:
         generation, reply, now = manuscript.generation, manuscript.reply, now_ms()
         chat = await _chat(s, manuscript)
@@ -257,7 +275,7 @@ class Finish:
         started: queue.Started | None = None
         if then is not None:
             await then(s)
-        elif ending.state == "complete" and not self._closing.is_set():
+        elif go_on and ending.state == "complete" and not self._closing.is_set():
             started = await queue.start_next(s, chat, last)
         next = ReplyId(started.reply.id) if started else None
         entry = generation.entry(Finished(ending.state, ending.stop_reason, ending.reason, next))
@@ -283,15 +301,15 @@ class Finish:
             toast = {"chat": chat, "title": stored.chat.title, "state": finished.state}
             self._bulletin.publish(user, "toast", toast)
 
-    async def abandon(self, manuscript: Manuscript, error: NightdeskError) -> None:
-        """The last resort after a fault of our own in `outcome`: end the reply so that its chat is not blocked."""
-        failure = ErrorRaised(error.person, error.name, error.actions)
-        reply, fields = manuscript.reply, {"error": _error(failure), "ended": now_ms()}
+    async def abandon(self, reply: Reply, error: NightdeskError) -> None:
+        """The last resort after a fault of our own: end the reply, so that its chat is free."""
+        failure = _error(ErrorRaised(error.person, error.name, error.actions))
 
         async def write(s: Session) -> None:
-            await replies.outcome(s, ReplyId(reply.id), RunId(reply.run), "failed", **fields)
+            await replies.outcome(s, ReplyId(reply.id), RunId(reply.run), "failed", error=failure)
 
-        await self._persist(manuscript.generation, write)
+        with suppress(StorageFault):
+            await self._db.write(write)
 
     def _watched(self, generation: Generation) -> bool:
         return self._bulletin.watched(generation.user, generation.chat)
@@ -299,7 +317,7 @@ class Finish:
     async def _persist(
         self, generation: Generation, write: Callable[[Session], Awaitable[T]], *, retry: bool = True
     ) -> T:
-        """Write, and again after a fault of storage, until it is done: a full disk costs time, not the reply."""
+        """Write; after a fault of storage again, until it is done: a full disk costs time, not the reply."""
         wait = self._settings.storage_wait
         while True:
             try:
@@ -321,11 +339,9 @@ RESULTS: dict[Outcome, str] = {
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-    except TimeoutError:
-        pass
 
 
 def _unanswered(generation: Generation) -> bool:
@@ -334,7 +350,7 @@ def _unanswered(generation: Generation) -> bool:
 
 
 async def _chat(s: Session, manuscript: Manuscript) -> Chat:
-    """The reply's chat. A chat that is gone took the reply with it: that is no error, only the end of this run."""
+    """The reply's chat. One that is gone took the reply with it: no error, only the end of this run."""
     try:
         return await chats.owned(s, manuscript.generation.chat, manuscript.generation.user)
     except NotFound:
@@ -344,7 +360,7 @@ async def _chat(s: Session, manuscript: Manuscript) -> Chat:
 async def _insert(
     s: Session, manuscript: Manuscript, chat: Chat, pages: "tuple[Page, ...] | list[Page]"
 ) -> MessageId:
-    """Insert `pages` one below the other. The branch that the person looks at follows only if it was this one."""
+    """Insert `pages` one below the other. The chat's branch follows only where it was this one."""
     last = manuscript.last
     for page in pages:
         if page.message is not None:
@@ -365,13 +381,12 @@ async def _insert(
         if page.usage is not None:
             await ledger.add(s, **page.usage)
         if page.call is not None and page.sent and page.usage is not None:
-            model, endpoint = page.usage["model_name"], page.usage["endpoint"]
-            await sent.add(
+            await replies.add_request(
                 s,
-                ReplyId(manuscript.reply.id),
-                page.call,
-                model_name=model,
-                endpoint=endpoint,
+                reply=ReplyId(manuscript.reply.id),
+                message=page.call,
+                model_name=page.usage["model_name"],
+                endpoint=page.usage["endpoint"],
                 request=page.sent,
             )
     return last

@@ -1,9 +1,10 @@
 """The events of running replies on disk: one append-only file per run in DATA/live.
 
-A file is `<reply>-<run>.log`: JSON lines, each `[first, seq, round, ts, type, data, lengths]` (one `EventRecord`).
-Neighbouring deltas stand in one line, numbered `first` to `seq`, whose `lengths` say where they were cut. The first
-thing that a round shows is written before followers see it; one flusher writes the rest of all replies every quarter
-of a second and syncs what it wrote within a second. A last line that was torn off is no line.
+A file is `<reply>-<run>.log`: JSON lines, each `[first, seq, round, ts, type, data, lengths]` (one
+`EventRecord`). Neighbouring deltas stand in one line, numbered `first` to `seq`, whose `lengths` say where
+they were cut. The first thing that a round shows is written before followers see it; one flusher writes the
+rest of all replies every quarter of a second and syncs what it wrote within a second. A last line that was
+torn off is no line.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ def _record(run: list[Entry]) -> EventRecord:
 
 
 class ReplyLog:
-    """The file of one run. A fault of the disk is kept in `fault`; what could not be written is tried again."""
+    """The file of one run. After a fault of the disk, which `fault` keeps, the same is tried again."""
 
     def __init__(self, path: Path, keeper: "Logs", warn: Callable[[OSError], None]) -> None:
         self.path = path
@@ -118,7 +119,7 @@ class ReplyLog:
     def _drain(self) -> None:
         if self._file is None:
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        # A full disk may take a part: what is left goes on exactly there, so that no line is torn in the middle.
+        # A full disk may take a part; what is left goes on exactly there, and no line is torn in its middle.
         while self._unwritten:
             self._unwritten = self._unwritten[os.write(self._file, self._unwritten) :]
 
@@ -131,7 +132,7 @@ class ReplyLog:
             asyncio.get_running_loop().call_soon(self._warn, error)
 
     def close(self, *, keep: bool) -> None:
-        """Write the rest and close; with `keep` false the file goes, for its events are in the database now."""
+        """Write the rest and close. Without `keep` the file goes: its events are in the database."""
         if keep:
             self.write()
         self._closed = True
@@ -210,12 +211,20 @@ class Logs:
         await self._sync()
 
     def read(self, reply: ReplyId, run: RunId) -> list[Entry]:
-        """The entries of a run as far as its file has them; none where there is no file."""
-        try:
-            content = (self.folder / f"{reply}-{run}.log").read_bytes()
-        except FileNotFoundError:
-            return []
-        return list(spread(_records(content)))
+        """The entries of a reply as far as a file has them; none where there is no file.
+
+        The file of `run`, or of the last run that wrote one: a start may have claimed the reply and come no
+        further.
+        """
+        exact = self.folder / f"{reply}-{run}.log"
+        paths = (
+            [exact] if exact.exists() else sorted(self.of(reply), key=lambda path: path.stat().st_mtime_ns)
+        )
+        return list(spread(_records(paths[-1].read_bytes()))) if paths else []
+
+    def of(self, reply: ReplyId) -> list[Path]:
+        """The files of a reply, of whatever run."""
+        return list(self.folder.glob(f"{reply}-*.log"))
 
     def names(self) -> list[Path]:
         """The files that are there."""
@@ -237,7 +246,7 @@ def _records(content: bytes) -> Iterator[EventRecord]:
 
 
 def sync_files(paths: Iterable[Path]) -> None:
-    """Sync files and their folders to disk, by name, so that one that was closed or removed meanwhile does no harm."""
+    """Sync files and their folders to disk, by name: one that was removed meanwhile does no harm."""
     paths = list(paths)
     for path in [*paths, *{path.parent for path in paths}]:
         try:

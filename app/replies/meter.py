@@ -1,4 +1,4 @@
-"""Counts the tokens of a reply: estimates from the assembled request on, what the endpoint reports once it does."""
+"""Counts the tokens of a reply: as estimates from the assembled request on, as reported once they are."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ class Meter:
         self._last = Usage()
         self._model: Model | None = None
 
-    def begin(self, model: Model, input_tokens: int) -> None:
+    def begin(self, model: Model | None, input_tokens: int) -> None:
         """A call of `model` begins with a request of about `input_tokens`."""
         self._model, self._bytes, self._reported = model, 0, False
         self._call = Usage(input_tokens=input_tokens, estimated=True)

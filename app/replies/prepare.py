@@ -1,6 +1,7 @@
-"""Assembles the request of a reply: the system prompt, the branch's history as far as it fits, and the situation.
+"""Assembles the request of a reply: the system prompt, the history as far as it fits, the situation.
 
-The situation (date, time zone, name) rides on the message that started the turn and is the same for every round.
+The situation (date, time zone, name) rides on the message that started the turn and is the same for every
+round.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,22 +26,26 @@ from app.core.text import estimate_tokens
 from app.providers.base import Provider, Request
 from app.replies.feed import Generation
 from app.replies.models import Choice, Models
-from app.store import messages, people, sent
+from app.store import messages, people, replies
 from app.store.engine import Database
 from app.store.messages import StoredMessage
 from app.store.tables import Model, Reply, User
 
-BASE = """You are a helpful assistant in a chat. Answer in the language of the person, plainly and to the point. \
-Use Markdown where it helps to read. Say so when you do not know something or cannot do it. A message may begin with \
-a note in square brackets about the date and the person: it comes from the application. Use it where it matters and \
-do not mention it otherwise."""
+BASE = (
+    "You are a helpful assistant in a chat. Answer in the language of the person, plainly and to the point. "
+    "Use Markdown where it helps to read. Say so when you do not know something or cannot do it. A message may "
+    "begin with a note in square brackets about the date and the person: it comes from the application. Use it "
+    "where it matters and do not mention it otherwise."
+)
 
 # For models with a window so small that every word of the prompt costs history and seconds.
 BRIEF = "You are a helpful assistant. Answer briefly."
 SMALL_WINDOW = 4_096
 
-CONTINUE = """Your last answer was cut off. Go on exactly where it ends, without repeating anything and without a \
-word about the interruption."""
+CONTINUE = (
+    "Your last answer was cut off. Go on exactly where it ends, without repeating anything "
+    "and without a word about the interruption."
+)
 
 # Room that is kept for the answer where the model does not say how much it writes: a part of the window.
 ANSWER_SHARE = 4
@@ -98,7 +103,7 @@ class Turn:
 
 
 class Preparing:
-    """Makes the `Turn` of a reply. Reads the store in one short session that is closed before anything is awaited."""
+    """Makes the `Turn` of a reply. What it needs of the store is read in one short session."""
 
     def __init__(self, db: Database, models: Models) -> None:
         self._db = db
@@ -140,7 +145,7 @@ class Preparing:
             last, situation = MessageId(reply.after), None
             if reply.resumed:
                 # An earlier run may have finished rounds: it goes on below them, in the same situation.
-                before = await sent.of_reply(s, ReplyId(reply.id))
+                before = await replies.requests(s, ReplyId(reply.id))
                 situation = before[0].request["situation"] if before else None
                 written = await messages.of_reply(s, ReplyId(reply.id))
                 last = written[-1].id if written else last
@@ -155,8 +160,7 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the store knows: the person, the branch up to where the reply goes on, the text that it continues, and
-    the situation of an earlier run."""
+    """The person, the branch up to where the reply goes on, the text it continues, an earlier run's situation."""
 
     user: User | None
     history: Sequence[StoredMessage]
@@ -165,13 +169,13 @@ class _Read:
 
 
 def kept_text(written: Sequence[StoredMessage], after: MessageId) -> str:
-    """The text that a reply which was cut off shows last: what its continuation begins with."""
+    """The text that a cut reply shows last: what its continuation begins with."""
     last = written[-1] if written else None
     return last.text if last is not None and last.role == "assistant" and last.parent == after else ""
 
 
 def goes_on_after(reply: Reply, written: Sequence[StoredMessage]) -> MessageId:
-    """The message that a continuation of `reply` follows: what its cut message followed, else its last one."""
+    """What a continuation of `reply` follows: what its cut message followed, else its last message."""
     if not written:
         return MessageId(reply.after)
     last = written[-1]
@@ -223,7 +227,7 @@ def with_situation(told: Sequence[Message], input: MessageId, situation: str) ->
 
 
 def transcript(history: Iterable[StoredMessage]) -> list[Message]:
-    """The history as a model may be sent it: nothing empty, each call with its one result, no loose result."""
+    """The history as a model may be sent it: nothing empty, each call with its one result."""
     told: list[Message] = []
     open_calls: tuple[ToolUsePart, ...] = ()
     for stored in history:

@@ -1,6 +1,7 @@
 """Messages that wait their turn: stored while a reply runs, started with the outcome of the one before.
 
-Only `complete` goes on by itself; after any other outcome, and after a restart, what waits stays with Send now.
+Only `complete` goes on by itself; after any other outcome, and after a restart, what waits stays with Send
+now.
 """
 
 from collections.abc import Sequence
@@ -8,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import NotOpen
-from app.core.ids import MessageId, ModelId, ReplyId, UserId, new_run
+from app.core.ids import ChatId, MessageId, ModelId, UserId, new_run
 from app.replies import reply_view
 from app.replies.feed import Bulletin
 from app.store import chats, messages, replies
 from app.store.engine import Session
 from app.store.messages import StoredMessage
-from app.store.tables import Chat, Reply
+from app.store.tables import Chat, Message, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +30,29 @@ class Started:
 
 async def start_next(s: Session, chat: Chat, after: MessageId) -> Started | None:
     """Give the oldest waiting message its reply; it follows `after`. None where nothing waits."""
-    message = await messages.next_queued(s, chat.id)
+    message = await messages.next_queued(s, ChatId(chat.id))
     return await start(s, chat, message, after) if message is not None else None
 
 
-async def start(s: Session, chat: Chat, message: StoredMessage, after: MessageId | None) -> Started:
+async def start(s: Session, chat: Chat, message: Message, after: MessageId | None) -> Started:
     """Take a waiting message out of the queue and give it its reply. Raises Busy where one runs."""
     await messages.unqueue(s, message, after)
-    await chats.set_leaf(s, chat, message.id)
+    message_id, chat_id = MessageId(message.id), ChatId(chat.id)
+    await chats.set_leaf(s, chat, message_id)
     reply = await replies.create(
         s,
-        chat=chat.id,
-        input=message.id,
-        after=message.id,
+        chat=chat_id,
+        input=message_id,
+        after=message_id,
         run=new_run(),
-        model=message.model,
+        model=ModelId(message.model) if message.model else None,
         sampling=message.sampling or {},
     )
-    return Started(chat, message, reply, tuple(await messages.queued(s, chat.id)))
+    (taken,) = await messages.load(s, [message_id])
+    return Started(chat, taken, reply, tuple(await messages.queued(s, chat_id)))
 
 
-async def waiting(s: Session, message_id: MessageId, user: UserId) -> StoredMessage:
+async def waiting(s: Session, message_id: MessageId, user: UserId) -> Message:
     """The person's message, if it still waits. Raises NotFound, NotOpen."""
     message = await messages.owned(s, message_id, user)
     if not message.queued:

@@ -1,8 +1,8 @@
 """Starts, finds, follows and stops replies: the owner of every reply's tasks.
 
-A reply runs in two tasks. The first works (`runner`) and may be cancelled at any moment, even before its first step;
-its done callback, which nothing can skip, starts the second, which concludes (`finish`) and is never cancelled. So
-a stop, a failure and an end that race give one outcome.
+A reply runs in two tasks. The first works (`runner`) and may be cancelled at any moment, even before its
+first step; its done callback, which nothing can skip, starts the second, which concludes (`finish`) and is
+never cancelled. So a stop, a failure and an end that race give one outcome.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Before:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A reply in this process. `done` is set once its outcome is stored, or its run was let go without one."""
+    """A reply in this process. `done`: its outcome is stored, or its run was let go without one."""
 
     manuscript: Manuscript
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -114,10 +114,10 @@ class Registry:
         *,
         before: "Before | None" = None,
     ) -> Generation:
-        """Run `reply`, a row that is accepted or running; one that runs already is only found. Raises Closing.
+        """Run `reply`, a row that is accepted or running; one that runs is only found. Raises Closing.
 
-        `history` is the branch up to the input where its accepter knows it already; `before` what an earlier run
-        of the reply has finished.
+        `history` is the branch up to the input where its accepter knows it already; `before` what an earlier
+        run of the reply has finished.
         """
         reply_id = ReplyId(reply.id)
         if (job := self._jobs.get(reply_id)) is not None:
@@ -141,14 +141,15 @@ class Registry:
             for entry in before.entries:
                 generation.append(entry)
             manuscript.meter, manuscript.last = before.meter, before.last
+            log.write()
         return manuscript
 
     async def stop(self, reply_id: ReplyId) -> None:
-        """The owner's Stop: returns once the outcome is stored. On a reply that has ended it changes nothing."""
+        """The owner's Stop: returns once the outcome is stored. An ended reply stays as it is."""
         await self.stop_and(reply_id, None)
 
     async def stop_and(self, reply_id: ReplyId, then: Callable[[Session], Awaitable[T]] | None) -> T | None:
-        """Stop, and run `then` in the transaction of the outcome; its answer, or None where the reply had ended.
+        """Stop, and run `then` in the outcome's transaction; its answer, or None where the reply had ended.
 
         Raises what `then` raises; the reply ends all the same.
         """
@@ -176,21 +177,23 @@ class Registry:
     async def follow_source(self, reply_id: ReplyId, user: UserId) -> Source:
         """What a follower of the person's reply reads: live, or folded from the store once it has ended.
 
-        A reply that is live in the database alone is started. Raises NotFound, Closing.
+        Raises NotFound, and Closing for a reply that does not run and has not ended: the next start settles
+        it.
         """
-        found = self.find(reply_id)
-        if found is None:
+        for _ in range(100):
+            if (live := self.find(reply_id)) is not None:
+                if live.user != user:
+                    raise NotFound
+                return live
             async with self._db.read() as s:
                 row = await replies.owned(s, reply_id, user)
                 if row.phase in ENDED:
                     return await ended_reply(s, row, user)
-            found = self.start(row, user)
-        if found.user != user:
-            raise NotFound
-        return found
+            await asyncio.sleep(0.01)  # it is committed, and its accepter is about to start it
+        raise Closing
 
     async def close(self, drain: float | None = None) -> None:
-        """Refuse new replies, give the running ones `drain` seconds, then let go of them so that they can be resumed."""
+        """Refuse new replies, give running ones `drain` seconds, then let go of them for the next start."""
         self.closing = True
         self._finish.close()
         if left := self._left():
@@ -255,12 +258,12 @@ class Registry:
             keep = True
         except Exception:
             logger.exception("the outcome of reply %s failed", manuscript.reply.id)
-            await self._finish.abandon(manuscript, NightdeskError(INTERNAL))
+            await self._finish.abandon(manuscript.reply, NightdeskError(INTERNAL))
         finally:
             self._let_go(job, keep)
 
     async def _store(self, job: Job, ending: Ending) -> Stored:
-        """Store the outcome, with what somebody wants done along with it. If that fails, the outcome stands alone."""
+        """Store the outcome with what somebody wants done along with it, or alone where that fails."""
         if job.then is None:
             return await self._finish.outcome(job.manuscript, ending)
         then, answer = job.then

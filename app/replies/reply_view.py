@@ -1,10 +1,11 @@
-"""The API's JSON of a reply, a message and a chat (API.md, "HTTP"): shared by the API, `state` events and pages."""
+"""The JSON of a reply, a message and a chat: shared by the API, its `state` events and pages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.clock import rfc3339
 from app.core.events import data_of
+from app.core.ids import MessageId
 from app.core.messages import (
     FilePart,
     Message,
@@ -146,7 +147,7 @@ def _messages(state: ReplyState, stored: Sequence[StoredMessage]) -> list[dict[s
     return known + [_live(state, message, rounds) for message in live[len(known) :]]
 
 
-def _live(state: ReplyState, message: Message, rounds: Mapping[str, Round]) -> dict[str, Any]:
+def _live(state: ReplyState, message: Message, rounds: Mapping[MessageId, Round]) -> dict[str, Any]:
     round = rounds.get(message.id) if message.id is not None else None
     shown: dict[str, Any] = {
         "id": message.id,

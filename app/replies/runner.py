@@ -14,7 +14,16 @@ from app.core.events import ReasoningDelta, RoundBegan, Started, Status, TextDel
 from app.core.ids import MessageId, new_id
 from app.core.messages import Message, StopReason
 from app.core.text import storable
-from app.providers.base import CallSeen, Done, ProviderEvent, ReasoningSeen, Request, TextSeen, UsageSeen
+from app.providers.base import (
+    CallSeen,
+    Done,
+    ProviderEvent,
+    ReasoningSeen,
+    Request,
+    Starting,
+    TextSeen,
+    UsageSeen,
+)
 from app.replies import toolstep
 from app.replies.feed import Generation
 from app.replies.finish import Ending, Finish, Manuscript, ModelCall, Speaker
@@ -71,7 +80,7 @@ class Runner:
         return manuscript.end_call(done.stop_reason), done.stop_reason
 
     async def _try(self, manuscript: Manuscript, turn: Turn, request: Request, call: ModelCall) -> Done:
-        """Stream the answer. As long as nothing of it has been shown, a fault that may pass is tried again."""
+        """Stream the answer. While nothing of it has been shown, a fault that may pass is tried again."""
         for attempt in count(1):
             try:
                 return await self._stream(manuscript, turn, request, call)
@@ -95,7 +104,7 @@ class Runner:
             raise error
         backoff = min(settings.first_wait * 2 ** (attempt - 1), settings.longest_wait)
         # Spread, so that replies which failed together do not all come back together.
-        return max(asked or 0, backoff) * random.uniform(1.0, 1.25)
+        return float(max(asked or 0, backoff) * random.uniform(1.0, 1.25))
 
     async def _stream(self, manuscript: Manuscript, turn: Turn, request: Request, call: ModelCall) -> Done:
         generation, meter, clock = manuscript.generation, manuscript.meter, asyncio.get_running_loop().time
@@ -107,6 +116,9 @@ class Runner:
         ) as wait:
             async with aclosing(stream) as events:
                 async for event in events:
+                    if type(event) is Starting:
+                        wait.say(event.text)
+                        continue
                     wait.over()
                     if type(event) is Done:
                         return event
@@ -156,7 +168,9 @@ def begin(generation: Generation, turn: Turn) -> None:
         generation.emit(Warned("dropped", DROPPED.format(model=model, count=turn.dropped)))
 
 
-DROPPED = "The chat has become longer than {model} can read at once. It was not shown the oldest part ({count} messages)."
+DROPPED = (
+    "The chat is longer than {model} can read at once. It was not shown the oldest part ({count} messages)."
+)
 
 
 def ending_of(generation: Generation, turn: Turn, stop_reason: StopReason) -> Ending:
@@ -194,6 +208,12 @@ class Wait:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.over()
+
+    def say(self, text: str) -> None:
+        """Name it otherwise, at once."""
+        self.over()
+        self._text = text
+        self._tell()
 
     def over(self) -> None:
         """It came. Costs next to nothing when called again."""

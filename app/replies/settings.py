@@ -15,7 +15,7 @@ class ReplySettings:
     """How long an ended reply stays in memory for late followers, in seconds."""
 
     stop_grace: float = 2.0
-    """How long a stopped reply may take to let go of its endpoint before its outcome is written anyway, in seconds."""
+    """How long a stopped reply may take to let go of its endpoint before it is ended anyway, in seconds."""
 
     status_after: float = 0.5
     """A wait longer than this is named to the person, in seconds."""
@@ -36,7 +36,7 @@ class ReplySettings:
     """The wait before the second try, in seconds; it doubles with each further one."""
 
     longest_wait: float = 60.0
-    """The longest wait between two tries, in seconds; an endpoint that asks for more gets an error instead."""
+    """The longest wait between two tries, in seconds; where an endpoint asks for more, the reply fails."""
 
     resumes: int = 3
     """How often a restart picks one reply up again by itself."""

@@ -19,7 +19,7 @@ from app.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
-PROMPT = """Give the conversation that begins with the text below a title of two to six words, in the language \
+PROMPT = """Give the conversation that begins with the text below a title of two to six words, in the language
 of the text, as a heading: no quotation marks, no full stop, nothing else.
 
 {{ text }}"""
