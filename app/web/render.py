@@ -88,6 +88,12 @@ class Render:
         return HTMLResponse(body, status, headers=found)
 
 
+def preferences_of(request: Request) -> Preferences:
+    """What the person who asks has chosen; for nobody, what holds until somebody chooses."""
+    person = visitor(request)
+    return Preferences.of(person.preferences if person else {})
+
+
 def about_request(request: Request) -> dict[str, Any]:
     """What every page knows of its request."""
     person = visitor(request)
@@ -95,7 +101,7 @@ def about_request(request: Request) -> dict[str, Any]:
     return {
         "person": person,
         "csrf": person.csrf if person else "",
-        "preferences": Preferences.of(person.preferences if person else {}),
+        "preferences": preferences_of(request),
         "path": path_of(request),
         "open_line": request.url.scheme == "http" and (host is None or host[0] not in _LOOPBACK),
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.core.ids import ChatId, MessageId, ReplyId, UserId
 from app.core.reply import LIVE
-from app.store import chats, messages, replies
+from app.store import chats, events, messages, replies
 from app.store.engine import Session
 from app.store.messages import StoredMessage
 from app.store.tables import Chat, Reply
@@ -23,30 +23,30 @@ PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A page of a chat. `earlier`: the message to go on above, or None at the beginning."""
+    """A page of a chat. `earlier`: the position to go on above, or None at the beginning."""
 
     chat: Chat
     items: tuple[MessageView | ReplyView, ...]
-    earlier: MessageId | None
+    earlier: int | None
     queued: tuple[MessageView, ...]
     running: ReplyId | None
     status: StatusView | None
 
 
-async def opened(house: House, user: UserId, chat_id: ChatId, before: MessageId | None = None) -> Opened:
-    """The last page of the chat, or the one above the message `before`. Raises NotFound."""
+async def opened(house: House, user: UserId, chat_id: ChatId, before: int | None = None) -> Opened:
+    """The last page of the chat, or the one above the message at position `before`. Raises NotFound."""
     async with house.db.read() as s:
         chat = await chats.owned(s, chat_id, user)
         shown = await _page(s, chat, before)
-        rows = await _rows(s, chat, shown, at_end=before is None)
+        lane = await replies.live_in(s, chat_id)
+        rows = {ReplyId(row.id): row for row in await _rows(s, shown, lane if before is None else None)}
         items = await _items(s, house, shown, rows)
         waiting = [] if before else await messages.queued(s, chat_id)
-        lane = await replies.live_in(s, chat_id)
     running = ReplyId(lane.id) if lane else None
     return Opened(
         chat,
         tuple(items),
-        shown[0].id if shown and shown[0].parent else None,
+        shown[0].position if shown and shown[0].parent else None,
         tuple(MessageView.of(message) for message in waiting),
         running,
         status_now(house, running),
@@ -57,7 +57,8 @@ async def one_reply(house: House, user: UserId, reply_id: ReplyId) -> ReplyView:
     """One reply as the page shows it now. Raises NotFound."""
     async with house.db.read() as s:
         row = await replies.owned(s, reply_id, user)
-        return await _view(s, house, row, await messages.of_reply(s, reply_id))
+        warnings = (await events.warnings(s, [reply_id])).get(reply_id, [])
+        return await _view(s, house, row, await messages.of_reply(s, reply_id), warnings)
 
 
 def status_now(house: House, running: ReplyId | None) -> StatusView | None:
@@ -68,30 +69,40 @@ def status_now(house: House, running: ReplyId | None) -> StatusView | None:
     return turns.status_of(generation.state) if generation else StatusView("Preparing", False, 0)
 
 
-async def _page(s: Session, chat: Chat, before: MessageId | None) -> list[StoredMessage]:
+async def _page(s: Session, chat: Chat, before: int | None) -> list[StoredMessage]:
     """A page of the branch that begins with a person's turn, so that no reply is cut in two."""
     shown = await messages.branch(s, chat, before=before, limit=PAGE)
     while shown and shown[0].role != "user" and shown[0].parent:
-        shown = await messages.branch(s, chat, before=shown[0].id, limit=PAGE) + shown
+        shown = await messages.branch(s, chat, before=shown[0].position, limit=PAGE) + shown
     return shown
 
 
-async def _rows(
-    s: Session, chat: Chat, shown: Sequence[StoredMessage], *, at_end: bool
-) -> dict[ReplyId, Reply]:
-    """The rows of the replies on the page, that one included which has written nothing yet, or never did."""
-    wrote = list({message.reply: None for message in shown if message.reply})
-    rows = await replies.of_chat(s, ChatId(chat.id), wrote)
-    if at_end and shown and shown[-1].role == "user":
-        for row in (await replies.of_input(s, shown[-1].id))[-1:]:
-            rows[ReplyId(row.id)] = row
-    return rows
+async def _rows(s: Session, shown: Sequence[StoredMessage], lane: Reply | None) -> list[Reply]:
+    """The replies of the page: those that wrote something on it, and the one that stands silent at its end."""
+    found = await replies.of_inputs(s, [message.id for message in shown if message.role == "user"])
+    wrote = {message.reply for message in shown}
+    rows = [row for row in found if row.id in wrote]
+    silent = await _silent(s, shown[-1], found, lane) if shown else None
+    return [*rows, silent] if silent is not None and silent.id not in wrote else rows
+
+
+async def _silent(
+    s: Session, last: StoredMessage, found: Sequence[Reply], lane: Reply | None
+) -> Reply | None:
+    """The reply after the last message that has written nothing yet, or ended before it wrote anything."""
+    if lane is not None and lane.after == last.id:
+        return lane
+    latest = next((row for row in reversed(found) if row.after == last.id), None)
+    if latest is None or latest.phase in LIVE or await messages.of_reply(s, ReplyId(latest.id)):
+        return None
+    return latest
 
 
 async def _items(
     s: Session, house: House, shown: Sequence[StoredMessage], rows: Mapping[ReplyId, Reply]
 ) -> list[MessageView | ReplyView]:
     """The turns in order: each person's message, then the reply to it."""
+    warnings = await events.warnings(s, list(rows))
     written: dict[ReplyId, list[StoredMessage]] = {id: [] for id in rows}
     items: list[MessageView | ReplyId] = []
     for message in shown:
@@ -104,17 +115,21 @@ async def _items(
             written[message.reply].append(message)
     items += [id for id, found in written.items() if not found]
     return [
-        item if isinstance(item, MessageView) else await _view(s, house, rows[item], written[item])
+        item
+        if isinstance(item, MessageView)
+        else await _view(s, house, rows[item], written[item], warnings.get(item, ()))
         for item in items
     ]
 
 
-async def _view(s: Session, house: House, row: Reply, written: Sequence[StoredMessage]) -> ReplyView:
+async def _view(
+    s: Session, house: House, row: Reply, written: Sequence[StoredMessage], warnings: Sequence[str]
+) -> ReplyView:
     versions = await _versions(s, row, written)
     generation = house.registry.find(ReplyId(row.id)) if row.phase in LIVE else None
     if generation is not None:
         return turns.of_state(generation.state, versions)
-    return turns.of_rows(row, written, versions)
+    return turns.of_rows(row, written, versions, warnings)
 
 
 async def _versions(s: Session, row: Reply, written: Sequence[StoredMessage]) -> Versions:

@@ -71,7 +71,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class ReplyView:
-    """A reply, running or ended. `seq` is the number of the last event it shows, 0 if it is drawn from rows."""
+    """A reply, running or ended. `seq`: the number of the last event it shows, 0 if it is drawn from rows."""
 
     id: ReplyId
     chat: ChatId

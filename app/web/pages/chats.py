@@ -1,0 +1,202 @@
+"""Chats: the new one, one that is there, the list, and what is done with a chat as a whole."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.core.errors import Invalid
+from app.core.ids import ChatId, MessageId
+from app.replies import reply_view
+from app.store import chats, drafts
+from app.store.engine import Session
+from app.web import answers, forms, sidebar, transcript
+from app.web.composing import composer
+from app.web.house import House, house, person, user
+from app.web.preferences import Preferences
+from app.web.render import preferences_of
+
+_LONGEST_TITLE = 200
+_LONGEST_FOLDER = 80
+
+
+async def home(request: Request) -> Response:
+    """`GET /`: a chat that is not there yet. `?text=` begins it, `?temporary=1` leaves it off the list."""
+    here, me = house(request), person(request)
+    preferences = preferences_of(request)
+    async with here.db.read() as s:
+        listed = await sidebar.read(s, me.id, preferences)
+        text = request.query_params.get("text") or await drafts.get(s, me.id, None)
+    temporary = bool(request.query_params.get("temporary"))
+    return here.render.page(
+        request,
+        "chats/new.html",
+        sidebar=listed,
+        current=None,
+        composer=composer(here, None, text, temporary=temporary),
+        steps=await _first_steps(here, preferences, me.role == "admin"),
+    )
+
+
+async def show(request: Request) -> Response:
+    """`GET /chats/{id}`: the end of the chat, or with `?before=` the page above that position."""
+    here, me = house(request), person(request)
+    chat_id, before = ChatId(answers.path_id(request)), _before(request)
+    found = await transcript.opened(here, me.id, chat_id, before)
+    if before is not None and request.headers.get("hx-request"):
+        return here.render.page(request, "chats/_items.html", **_shown(found))
+    if found.chat.unread:
+        await _change(request, chat_id, "read", unread=False)
+    async with here.db.read() as s:
+        listed = await sidebar.read(s, me.id, preferences_of(request))
+        text = await drafts.get(s, me.id, chat_id)
+        folders = await chats.folders(s, me.id)
+    return here.render.page(
+        request,
+        "chats/show.html",
+        sidebar=listed,
+        current=chat_id,
+        folders=folders,
+        composer=composer(here, found.chat, text, running=found.running),
+        edit=request.query_params.get("edit"),
+        later=before is not None,
+        **_shown(found),
+    )
+
+
+def _shown(found: transcript.Opened) -> dict[str, Any]:
+    return {
+        "chat": found.chat,
+        "items": found.items,
+        "earlier": found.earlier,
+        "queued": found.queued,
+        "running": found.running,
+        "status": found.status,
+    }
+
+
+def _before(request: Request) -> int | None:
+    fields = forms.query(request)
+    return fields.whole("before") if "before" in fields else None
+
+
+# --- the empty instance -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """The checklist: whether there is a model, what is said of it, and the local servers to add."""
+
+    model: bool
+    sentence: str
+    found: tuple[Any, ...]
+    admin: bool
+
+
+async def _first_steps(here: House, preferences: Preferences, admin: bool) -> FirstSteps | None:
+    """None where nothing is left to do, or where the person has put it away."""
+    if not preferences.first_steps:
+        return None
+    default = here.models.default()
+    found = tuple(await here.models.found_locally()) if admin else ()
+    if default is not None and not admin:
+        return None
+    return FirstSteps(
+        default is not None, _about_models(default.name if default else None, found), found, admin
+    )
+
+
+def _about_models(default: str | None, found: tuple[Any, ...]) -> str:
+    parts = [f"{default} is ready." if default else "None yet: Nightdesk needs one to answer with."]
+    for server in found:
+        count = len(server.models)
+        parts.append(f"{server.name} was found here, with {count} model{'' if count == 1 else 's'}.")
+    return " ".join(parts)
+
+
+# --- the list ---------------------------------------------------------------------------------------------
+
+
+async def listing(request: Request) -> Response:
+    """`GET /sidebar`: a page of the list, for scripts; `?cursor=&after=` the next one, `?rows=` so many."""
+    here, query = house(request), request.query_params
+    rows = query.get("rows", "")
+    async with here.db.read() as s:
+        listed = await sidebar.read(
+            s,
+            user(request),
+            preferences_of(request),
+            rows=int(rows) if rows.isdecimal() else sidebar.ROWS,
+            cursor=query.get("cursor"),
+            after=query.get("after", ""),
+        )
+    return here.render.page(request, "chats/_groups.html", sidebar=listed, current=query.get("current"))
+
+
+async def marks(request: Request) -> Response:
+    """`GET /marks`: how many chats are unread, running and waiting; for title and badge of a hidden page."""
+    async with house(request).db.read() as s:
+        unread, lanes = await chats.unread(s, user(request)), await chats.lanes(s, user(request))
+    waiting = sum(phase == "waiting" for _, _, phase in lanes)
+    return JSONResponse({"unread": len(unread), "running": len(lanes) - waiting, "waiting": waiting})
+
+
+# --- one chat as a whole ----------------------------------------------------------------------------------
+
+
+async def rename(request: Request) -> Response:
+    """`POST /chats/{id}/rename`."""
+    title = " ".join((await forms.form(request)).text("title", most=_LONGEST_TITLE).split())
+    if not title:
+        raise Invalid("A chat needs a title.", field="title")
+    return await _changed(request, "renamed", title=title)
+
+
+async def pin(request: Request) -> Response:
+    """`POST /chats/{id}/pin` with `pinned` (empty: no longer)."""
+    return await _changed(request, "moved", pinned=(await forms.form(request)).flag("pinned"))
+
+
+async def archive(request: Request) -> Response:
+    """`POST /chats/{id}/archive` with `archived` (empty: restore)."""
+    return await _changed(request, "moved", archived=(await forms.form(request)).flag("archived"))
+
+
+async def move(request: Request) -> Response:
+    """`POST /chats/{id}/folder`; an empty name takes the chat out of its folder."""
+    name = (await forms.form(request)).optional_text("folder", most=_LONGEST_FOLDER) or ""
+    return await _changed(request, "moved", folder=" ".join(name.split()) or None)
+
+
+async def delete(request: Request) -> Response:
+    """`POST /chats/{id}/delete`: its running reply is stopped first."""
+    await house(request).accepting.delete_chat(user(request), ChatId(answers.path_id(request)))
+    return answers.go(request, "/")
+
+
+async def branch(request: Request) -> Response:
+    """`POST /chats/{id}/branch`: show the branch through `message`."""
+    chat_id = ChatId(answers.path_id(request))
+    message = MessageId((await forms.form(request)).id("message"))
+    await house(request).accepting.choose_branch(user(request), chat_id, message)
+    return answers.go(request, f"/chats/{chat_id}")
+
+
+async def _changed(request: Request, change: str, **fields: Any) -> Response:
+    chat_id = ChatId(answers.path_id(request))
+    await _change(request, chat_id, change, **fields)
+    return answers.go(request, f"/chats/{chat_id}")
+
+
+async def _change(request: Request, chat_id: ChatId, change: str, **fields: Any) -> None:
+    """Change the person's chat and tell their other pages."""
+    here, me = house(request), user(request)
+
+    async def write(s: Session) -> None:
+        await chats.update(s, await chats.owned(s, chat_id, me), **fields)
+
+    await here.db.write(write)
+    async with here.db.read() as s:
+        row = await chats.row(s, chat_id, me)
+    here.bulletin.publish(me, "chat", {"change": change, **reply_view.of_chat(row)})
