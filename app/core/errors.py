@@ -94,7 +94,9 @@ class Busy(Refused):
 class KeyReused(Refused):
     name = "key-reused"
 
-    def __init__(self, person: str = "This key was already used for something else. Send again with a fresh one.") -> None:
+    def __init__(
+        self, person: str = "This key was already used for something else. Send again with a fresh one."
+    ) -> None:
         super().__init__(person)
 
 

@@ -112,12 +112,17 @@ class ReplyState:
     @property
     def text(self) -> str:
         """The visible text of all rounds, joined with nothing between."""
-        return "".join(s.text for r in self.rounds for s in r.segments if isinstance(s, Segment) and s.kind == "text")
+        return "".join(
+            s.text for r in self.rounds for s in r.segments if isinstance(s, Segment) and s.kind == "text"
+        )
 
     @property
     def reasoning(self) -> str:
         return "".join(
-            s.text for r in self.rounds for s in r.segments if isinstance(s, Segment) and s.kind == "reasoning"
+            s.text
+            for r in self.rounds
+            for s in r.segments
+            if isinstance(s, Segment) and s.kind == "reasoning"
         )
 
     @property

@@ -51,7 +51,9 @@ def _print(figure: Figure, as_json: bool) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="run.py bench", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=sorted(MEASURES), help="one group of measures; all without")
+    parser.add_argument(
+        "name", nargs="?", choices=sorted(MEASURES), help="one group of measures; all without"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     options = parser.parse_args()
     for name, measure in MEASURES.items():

@@ -104,7 +104,9 @@ def latency(w: World) -> list[Figure]:
     api, _ = many(w, "stamp-50-250", 1)
     page, _ = many(w, "stamp-50-250", 1, cookie=w.cookie())
     found.append(Figure("later token, lone, API follower, 95th", percentile(api[0].ages_ms, 0.95), "ms", 1.2))
-    found.append(Figure("later token, lone, page follower, 95th", percentile(page[0].ages_ms, 0.95), "ms", 20))
+    found.append(
+        Figure("later token, lone, page follower, 95th", percentile(page[0].ages_ms, 0.95), "ms", 20)
+    )
     for count in (10, 50, 200):
         seen, _ = many(w, "stamp-30-300", count)
         ages = [age for one in seen for age in one.ages_ms]

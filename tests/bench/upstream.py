@@ -11,7 +11,7 @@ import re
 import sys
 import time
 
-_WORDS = "the lamp over the desk is lit and the page is read by night while others sleep in peace ".split()
+_WORDS = ("the", "lamp", "over", "a", "desk", "is", "lit", "and", "pages", "are", "read", "by", "night")
 _BATCH = 200
 
 
@@ -46,8 +46,18 @@ class Stream(asyncio.Protocol):
             self._begin(json.loads(body)["model"])
 
     def _answer_models(self) -> None:
-        names = ["text-0-2000", "text-0-20000", "text-50-500", "stamp-30-300", "stamp-50-250", "stamp-0-1", "text-30-300"]
-        body = json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in names]}).encode()
+        names = [
+            "text-0-2000",
+            "text-0-20000",
+            "text-50-500",
+            "stamp-30-300",
+            "stamp-50-250",
+            "stamp-0-1",
+            "text-30-300",
+        ]
+        body = json.dumps(
+            {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+        ).encode()
         head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         self.transport.write(head.encode() + body)
 

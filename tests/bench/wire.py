@@ -23,14 +23,16 @@ class Connection:
     @classmethod
     async def open(cls, url: str) -> "Connection":
         parts = urlsplit(url)
-        assert parts.hostname and parts.port
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=2**20)
+        host, port = parts.netloc.rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(host, int(port), limit=2**20)
         return cls(reader, writer, parts.netloc)
 
     def close(self) -> None:
         self.writer.close()
 
-    async def send(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, dict[str, str]]:
+    async def send(
+        self, method: str, path: str, headers: dict[str, str], body: bytes = b""
+    ) -> tuple[int, dict[str, str]]:
         """Send a request; the status and headers of its answer (names in lower case)."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -74,7 +76,13 @@ class Followed:
 
 
 async def follow(
-    connection: Connection, path: str, headers: dict[str, str], *, text: bytes, end: bytes, compressed: bool = False
+    connection: Connection,
+    path: str,
+    headers: dict[str, str],
+    *,
+    text: bytes,
+    end: bytes,
+    compressed: bool = False,
 ) -> Followed:
     """Follow the event stream at `path` until a chunk holds `end`. `text` marks a chunk that shows text."""
     seen = Followed(time.perf_counter())

@@ -64,7 +64,7 @@ def test_ids_are_uuid7_and_sort_by_time() -> None:
 
 
 def test_an_ended_reply_never_moves_again_and_a_live_one_can_always_end() -> None:
-    assert LIVE | ENDED == set(MOVES)
+    assert set(MOVES) == LIVE | ENDED
     assert not any(MOVES[phase] for phase in ENDED)
     assert all(may_move(phase, end) for phase in LIVE for end in ENDED)
     assert not may_move("waiting", "accepted")

@@ -118,7 +118,9 @@ class ServerProcess:
 
     def add_user(self, name: str = "ada", *, admin: bool = True) -> str:
         """Make an account; an API key of it."""
-        self.command("user", "add", name, *(["--admin"] if admin else []), "--password-stdin", input=PASSWORD + "\n")
+        self.command(
+            "user", "add", name, *(["--admin"] if admin else []), "--password-stdin", input=PASSWORD + "\n"
+        )
         return self.command("key", "add", name).splitlines()[-1]
 
     def cpu_seconds(self) -> float:
@@ -145,5 +147,8 @@ def serving(data: Path, *options: str, env: Mapping[str, str] | None = None) -> 
 def client(server: ServerProcess, key: str, **options: Any) -> httpx.Client:
     """An HTTP client that speaks the API with `key`."""
     return httpx.Client(
-        base_url=server.url, headers={"Authorization": f"Bearer {key}"}, timeout=options.pop("timeout", 30), **options
+        base_url=server.url,
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=options.pop("timeout", 30),
+        **options,
     )
