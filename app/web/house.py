@@ -16,6 +16,7 @@ from app.core.errors import NotAllowed, SignInNeeded
 from app.core.ids import UserId
 
 if TYPE_CHECKING:  # these modules are handed things by `main`; importing them here would be a circle
+    from app.accounts.people import People
     from app.accounts.rates import Rates
     from app.accounts.sessions import Sessions
     from app.accounts.vault import Vault
@@ -57,6 +58,7 @@ class House:
     db: "Database"
     tasks: "Tasks"
     sessions: "Sessions"
+    people: "People"
     vault: "Vault"
     rates: "Rates"
     models: "Models"
