@@ -69,7 +69,7 @@ _LONGEST_NAME = 200
 
 
 class Discovery:
-    """Looks on loopback only; `http` is of the reach `discovery`, which knows our own port and keeps off it."""
+    """`http` is of the reach `discovery`: loopback alone, and not the port that we listen on ourselves."""
 
     def __init__(self, http: Http, tasks: Tasks, places: Sequence[Place] = USUAL) -> None:
         self._http = http

@@ -7,10 +7,12 @@ goes when the origin does. No network call is awaited inside a transaction.
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
+from app.accounts import audit
+from app.accounts.access import Person
 from app.core.clock import now_ms
 from app.core.errors import (
     BrokenStream,
@@ -83,7 +85,13 @@ class Endpoints:
         self._changed = changed
 
     async def add(
-        self, name: str, api: str, base_url: str, key: str | None, came_from: str
+        self,
+        name: str,
+        api: str,
+        base_url: str,
+        key: str | None = None,
+        came_from: str = "person",
+        by: Person | None = None,
     ) -> tuple[Endpoint, list[Model]]:
         """Ask the endpoint for its models, and keep both. Nothing is kept where it can't be reached.
 
@@ -102,6 +110,13 @@ class Endpoints:
         async def write(s: Session) -> tuple[Endpoint, list[Model]]:
             endpoint = await self._insert(s, replace(config, base_url=base_url), came_from)
             endpoint.checked = now_ms()
+            await _note(
+                s,
+                by,
+                endpoint.name,
+                {"endpoint": "added", "base_url": base_url},
+                key=config.key is not None or None,
+            )
             return endpoint, await endpoints.put_models(s, EndpointId(endpoint.id), found)
 
         added = await self._db.write(write)
@@ -131,6 +146,7 @@ class Endpoints:
         key: str | None = None,
         idle_timeout: int | None = None,
         enabled: bool | None = None,
+        by: Person | None = None,
     ) -> Endpoint:
         """Change what is given; a `key` of "" removes it. A new address, API or key is tried at once: what
         came of it stands in the row's `fault`, and the change is kept either way.
@@ -155,14 +171,15 @@ class Endpoints:
             was = (before.api, before.base_url)
             origin = origin_of(before.base_url)
             after = await endpoints.update(s, endpoint_id, **fields)
-            await self._put_key(s, after, key, moved=origin_of(after.base_url) != origin)
+            new_key = await self._put_key(s, after, key, moved=origin_of(after.base_url) != origin)
+            await _note(s, by, after.name, fields, key=new_key)
             return after, key is not None or was != (after.api, after.base_url)
 
         endpoint, tried_anew = await self._db.write(write)
         await self._changed()
         return await self._tried(endpoint) if tried_anew else endpoint
 
-    async def delete(self, endpoint_id: EndpointId) -> list[str]:
+    async def delete(self, endpoint_id: EndpointId, by: Person | None = None) -> list[str]:
         """Remove it with its key and models, whose ids are returned. Raises NotFound, Refused."""
 
         async def write(s: Session) -> list[str]:
@@ -172,6 +189,7 @@ class Endpoints:
             models = next(models for row, models in await endpoints.all(s) if row.id == endpoint_id)
             await secrets.drop(s, endpoint_id)
             await endpoints.delete(s, endpoint_id)
+            await _note(s, by, endpoint.name, {"endpoint": "deleted"})
             return [model.id for model in models]
 
         return await self._db.write(write)
@@ -229,11 +247,15 @@ class Endpoints:
             await self._secrets.seal(s, endpoint.id, KEY, origin_of(config.base_url), config.key)
         return endpoint
 
-    async def _put_key(self, s: Session, endpoint: Endpoint, key: str | None, moved: bool) -> None:
+    async def _put_key(self, s: Session, endpoint: Endpoint, key: str | None, moved: bool) -> bool | None:
+        """True: there is a new key; False: it is gone; None: nothing changed."""
         if key:
             await self._secrets.seal(s, endpoint.id, KEY, origin_of(endpoint.base_url), _key(key))
-        elif moved or key == "":
+            return True
+        if (moved or key == "") and await secrets.get(s, endpoint.id, KEY) is not None:
             await secrets.drop(s, endpoint.id, KEY)
+            return False
+        return None
 
     async def _tried(self, endpoint: Endpoint) -> Endpoint:
         try:
@@ -282,6 +304,16 @@ class Endpoints:
         return api
 
 
+async def _note(
+    s: Session, by: Person | None, name: str, changed: Mapping[str, Any], key: bool | None = None
+) -> None:
+    """What was changed of an endpoint, and whether its key was set (True) or removed (False), for the audit log."""
+    if changed:
+        await audit.note(s, "setting changed", by, target=name, detail=dict(changed))
+    if key is not None:
+        await audit.note(s, "secret set" if key else "secret removed", by, target=name)
+
+
 async def config_of(s: Session, vault: Secrets, endpoint: Endpoint) -> EndpointConfig:
     """Where and how `endpoint` is reached, with the key that was sealed for its origin."""
     origin = origin_of(endpoint.base_url)
@@ -303,7 +335,7 @@ async def probe(providers: Providers, config: EndpointConfig) -> tuple[str, list
         try:
             return longer, await _models(providers, replace(config, base_url=longer))
         except ProviderError as second:
-            hint = f"{error.person} Most addresses end in /v1; {longer} gave no models either."
+            hint = f"{error.person} Nor did {longer} list any models."
             raise type(error)(hint, f"{error}; {second}") from error
 
 

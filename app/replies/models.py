@@ -10,21 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
-from app.core.errors import BrokenStream, Invalid, NightdeskError, ProviderError, UnknownModel
+from app.accounts.access import Person
+from app.core.errors import Invalid, NightdeskError, UnknownModel
 from app.core.ids import ChatId, EndpointId, ModelId, UserId
 from app.core.messages import Message, Usage
-from app.core.text import estimate_tokens
-from app.providers.base import (
-    Done,
-    EndpointConfig,
-    FoundModel,
-    Provider,
-    Providers,
-    ReasoningSeen,
-    Request,
-    TextSeen,
-    UsageSeen,
-)
+from app.providers.base import EndpointConfig, FoundModel, Provider, Providers, Request
+from app.replies.bare import Answer
 from app.replies.endpoints import EMBEDDED, Endpoints, EndpointSettings, Secrets, config_of
 from app.replies.meter import cost_of
 from app.store import endpoints, ledger, settings
@@ -44,7 +35,6 @@ _ROLES_SETTING = "roles"  # {role: model id}
 _NO_CHAT = re.compile(
     r"embed|rerank|whisper|tts|dall-e|image|audio|realtime|transcribe|moderation|guard|sora", re.I
 )
-_PER_MESSAGE = 4  # tokens of a message's frame, for estimates
 
 _LIMITS = {"context_length": 100_000_000, "max_output": 100_000_000}
 _PRICES = ("price_input", "price_output", "price_cached")
@@ -252,17 +242,13 @@ class Models:
             max_output=max_output or model.max_output or None,
             sampling=model.sampling,
         )
-        said = _Said()
+        answer = Answer()
         try:
             async for event in provider.stream(request):
-                said.take(event)
+                answer.take(event)
         finally:
-            await self._write_down(role, choice, said.usage(request), user, chat)
-        if said.done is None or said.done.stop_reason is None:
-            raise BrokenStream(f"The answer of '{choice.endpoint.name}' broke off before its end.")
-        if said.done.stop_reason == "error":
-            raise ProviderError(f"'{choice.endpoint.name}' ended its answer with an error.", said.done.raw)
-        return said.text
+            await self._write_down(role, choice, answer.usage(request), user, chat)
+        return answer.whole(choice.endpoint.name)
 
     async def _write_down(
         self, role: Role, choice: Choice, usage: Usage, user: UserId, chat: ChatId | None
@@ -285,10 +271,16 @@ class Models:
     # --- administration ------------------------------------------------------------------------------------
 
     async def add_endpoint(
-        self, name: str, api: str, base_url: str, key: str | None = None, came_from: str = "person"
+        self,
+        name: str,
+        api: str,
+        base_url: str,
+        key: str | None = None,
+        came_from: str = "person",
+        by: Person | None = None,
     ) -> tuple[Endpoint, list[Model]]:
         """As `Endpoints.add`."""
-        return await self._endpoints.add(name, api, base_url, key, came_from)
+        return await self._endpoints.add(name, api, base_url, key, came_from, by)
 
     async def check(self, endpoint_id: EndpointId) -> tuple[Endpoint, list[Model]]:
         """As `Endpoints.check`."""
@@ -298,9 +290,9 @@ class Models:
         """As `Endpoints.update`."""
         return await self._endpoints.update(endpoint_id, **fields)
 
-    async def delete_endpoint(self, endpoint_id: EndpointId) -> None:
+    async def delete_endpoint(self, endpoint_id: EndpointId, by: Person | None = None) -> None:
         """With its models and key; the roles that its models had are free again. Raises NotFound, Refused."""
-        gone = await self._endpoints.delete(endpoint_id)
+        gone = await self._endpoints.delete(endpoint_id, by)
         await self._set_roles({role: None for role, model in self._catalogue.roles.items() if model in gone})
 
     async def update_model(self, model_id: ModelId, **fields: Any) -> Model:
@@ -343,39 +335,6 @@ class Models:
 
 _GONE = "The model that was picked is no longer there. Pick another one."
 _NONE_AT_ALL = "There is no model for this yet. Add an endpoint or choose a model under Settings, Models."
-
-
-@dataclass(slots=True)
-class _Said:
-    """What has come of a call so far."""
-
-    text: str = ""
-    thought: str = ""
-    reported: Usage | None = None
-    done: Done | None = None
-
-    def take(self, event: object) -> None:
-        match event:
-            case TextSeen(text):
-                self.text += text
-            case ReasoningSeen(text):
-                self.thought += text
-            case UsageSeen(usage):
-                self.reported = usage
-            case Done():
-                self.done = event
-
-    def usage(self, request: Request) -> Usage:
-        """As the endpoint counted, or as much as can be guessed of a call that it did not count."""
-        if self.reported is not None:
-            return self.reported
-        asked = [request.system, *(message.text for message in request.messages)]
-        return Usage(
-            input_tokens=sum(estimate_tokens(text) + _PER_MESSAGE for text in asked),
-            output_tokens=estimate_tokens(self.text + self.thought),
-            reasoning_tokens=estimate_tokens(self.thought),
-            estimated=True,
-        )
 
 
 def _check_field(name: str, value: Any) -> None:
