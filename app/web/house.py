@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # these modules are handed things by `main`; importing them h
     from app.replies.models import Models
     from app.replies.registry import Registry
     from app.store.engine import Database
+    from app.store.files import FileStore
     from app.store.folder import DataFolder
     from app.tasks import Tasks
     from app.web.live import Views
@@ -65,6 +66,7 @@ class House:
     accepting: "Accepting"
     registry: "Registry"
     bulletin: "Bulletin"
+    files: "FileStore"
     render: "Render"
     views: "Views"
 

@@ -5,7 +5,7 @@ each `body` seconds at least `pace` bytes a second, unless we are the ones who d
 before its body has come (refused for its size, say) may send a little of the rest, so that the answer is
 heard; then it is cut.
 
-Handed to uvicorn as `http=`, in place of its own class of the same name.
+Handed to uvicorn as `http=`, in place of its own classes of the same names.
 """
 
 import asyncio
@@ -114,3 +114,7 @@ class H11Protocol(_Deadlines, _H11):  # type: ignore[misc]
 
     def _in_body(self) -> bool:
         return self.conn.their_state is h11.SEND_BODY
+
+
+DeadlineProtocol = HttpToolsProtocol
+"""What `main` serves with."""
