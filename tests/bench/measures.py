@@ -44,7 +44,7 @@ async def _run_one(w: World, connection: Connection, chat: str) -> float:
 
 async def _first_tokens(w: World, count: int) -> list[float]:
     found = []
-    model = w.models()["stamp-0-1"]
+    model = w.model("one token")
     async with connections(w.server.url, 1) as (connection,):
         for _ in range(count):
             found.append(await _run_one(w, connection, await w.new_chat(connection, model)))
@@ -52,7 +52,7 @@ async def _first_tokens(w: World, count: int) -> list[float]:
 
 
 async def _burst(w: World, count: int) -> list[float]:
-    model = w.models()["stamp-0-1"]
+    model = w.model("one token")
     async with connections(w.server.url, count) as opened:
         chats = [await w.new_chat(opened[0], model) for _ in range(count)]
         return list(
@@ -81,7 +81,7 @@ async def _many(
 ) -> tuple[list[Followed], float]:
     """Start `count` replies in the same instant, each followed; what was seen, and the server's CPU seconds."""
     async with connections(w.server.url, count) as opened:
-        model_id = w.models()[model]
+        model_id = w.model(model)
         chats = [await w.new_chat(opened[0], model_id) for _ in range(count)]
         before = w.server.cpu_seconds()
 
@@ -101,14 +101,14 @@ def many(w: World, model: str, count: int, **options: Any) -> tuple[list[Followe
 
 def latency(w: World) -> list[Figure]:
     found = []
-    api, _ = many(w, "stamp-50-250", 1)
-    page, _ = many(w, "stamp-50-250", 1, cookie=w.cookie())
+    api, _ = many(w, "stamped, 50 a second", 1)
+    page, _ = many(w, "stamped, 50 a second", 1, cookie=w.cookie())
     found.append(Figure("later token, lone, API follower, 95th", percentile(api[0].ages_ms, 0.95), "ms", 1.2))
     found.append(
         Figure("later token, lone, page follower, 95th", percentile(page[0].ages_ms, 0.95), "ms", 20)
     )
     for count in (10, 50, 200):
-        seen, _ = many(w, "stamp-30-300", count)
+        seen, _ = many(w, "stamped, 30 a second", count)
         ages = [age for one in seen for age in one.ages_ms]
         bar = 500 if count == 200 else None
         found.append(Figure(f"token latency, {count} replies, median", statistics.median(ages), "ms"))
@@ -118,13 +118,13 @@ def latency(w: World) -> list[Figure]:
 
 
 def cpu(w: World) -> list[Figure]:
-    _, short = many(w, "text-0-2000", 1)
-    runs = [many(w, "text-0-2000", 1)[1] for _ in range(5)]
+    _, short = many(w, "fast 2,000", 1)
+    runs = [many(w, "fast 2,000", 1)[1] for _ in range(5)]
     short = statistics.median([short, *runs]) / 2
-    long = statistics.median(many(w, "text-0-20000", 1)[1] for _ in range(3)) / 20
-    _, ten = many(w, "text-30-300", 10)
-    _, ten_pages = many(w, "text-30-300", 10, cookie=w.cookie())
-    _, two_hundred = many(w, "text-30-300", 200)
+    long = statistics.median(many(w, "fast 20,000", 1)[1] for _ in range(3)) / 20
+    _, ten = many(w, "30 a second", 10)
+    _, ten_pages = many(w, "30 a second", 10, cookie=w.cookie())
+    _, two_hundred = many(w, "30 a second", 200)
     return [
         Figure("CPU per 1,000 tokens, one as fast as possible", short, "s", 0.03),
         Figure("CPU per 1,000 tokens, 10 replies, API followers", ten / 3, "s", 0.25),
@@ -135,9 +135,9 @@ def cpu(w: World) -> list[Figure]:
 
 
 def size_on_wire(w: World) -> list[Figure]:
-    size = len(_reply_text(w, "text-50-500"))
-    api, _ = many(w, "text-50-500", 1, compressed=True)
-    page, _ = many(w, "text-50-500", 1, cookie=w.cookie(), compressed=True)
+    size = len(_reply_text(w, "50 a second"))
+    api, _ = many(w, "50 a second", 1, compressed=True)
+    page, _ = many(w, "50 a second", 1, cookie=w.cookie(), compressed=True)
     return [
         Figure("bytes per byte, API follower", api[0].wire_bytes / size, "times", 4),
         Figure("bytes per byte, page follower", page[0].wire_bytes / size, "times", 5),
@@ -147,7 +147,7 @@ def size_on_wire(w: World) -> list[Figure]:
 def _reply_text(w: World, model: str) -> str:
     async def ask() -> str:
         async with connections(w.server.url, 1) as (connection,):
-            chat = await w.new_chat(connection, w.models()[model])
+            chat = await w.new_chat(connection, w.model(model))
             reply = await w.ask(connection, chat)
             await w.follow_api(reply)
             text = (await connection.json("GET", f"/api/v1/replies/{reply}", w.auth))["text"]
@@ -160,7 +160,7 @@ def memory(w: World) -> list[Figure]:
     idle = w.server.resident_mb()
 
     async def peak() -> float:
-        running = asyncio.ensure_future(_many(w, "text-30-300", 200))
+        running = asyncio.ensure_future(_many(w, "30 a second", 200))
         highest = 0.0
         while not running.done():
             highest = max(highest, w.server.resident_mb())

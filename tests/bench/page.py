@@ -11,7 +11,7 @@ from tests.support.server import PASSWORD
 
 
 def figures(w: World) -> list[Figure]:
-    many(w, "text-0-2000", 1)
+    many(w, "fast 2,000", 1)
     chat = httpx.get(w.server.url + "/api/v1/chats", headers=w.auth).json()["items"][0]["id"]
     weights, counts, times = [], [], []
     for _ in range(3):

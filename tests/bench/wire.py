@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-_STAMP = re.compile(rb"(\d{12,}) ")
+# How `tests.support.upstream_modes` stamps a token: monotonic time in microseconds.
+_STAMP = re.compile(rb"@(\d{9,})\b")
 
 
 @dataclass
@@ -94,13 +95,13 @@ async def follow(
     while chunk := await connection.chunk():
         seen.wire_bytes += len(chunk) + len(b"%x" % len(chunk)) + 4
         data = unpack.decompress(chunk) if unpack else chunk
-        now = time.monotonic_ns()
+        now = time.monotonic_ns() // 1000
         if seen.first is None and text in data:
             seen.first = time.perf_counter()
         for match in _STAMP.finditer(data):
             if (stamp := int(match[1])) > newest:
                 newest = stamp
-                seen.ages_ms.append((now - stamp) / 1e6)
+                seen.ages_ms.append((now - stamp) / 1000)
         if end in data:
             seen.finished = True
             break

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,44 +13,38 @@ import httpx
 
 from app.core.ids import new_id
 from tests.bench.wire import Connection, Followed, follow
-from tests.support.server import PASSWORD, ROOT, ServerProcess
+from tests.support.server import PASSWORD, ServerProcess
+from tests.support.upstream import UpstreamProcess
 
 NAME = "bench"
 
-
-@contextmanager
-def upstream() -> Iterator[str]:
-    """The bench's upstream as a process; its URL."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.upstream"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.wait()
+# What the upstream is asked for: plain words as tokens, or tokens that say when they were sent.
+MODELS = {
+    "fast 2,000": "prose?tokens=2000&burst=20",
+    "fast 20,000": "prose?tokens=20000&burst=20",
+    "one token": "normal?tokens=1",
+    "50 a second": "prose?tokens=500&tps=50",
+    "30 a second": "prose?tokens=300&tps=30",
+    "stamped, 50 a second": "normal?tokens=250&tps=50&stamp=1",
+    "stamped, 30 a second": "normal?tokens=300&tps=30&stamp=1",
+}
 
 
 @dataclass
 class World:
-    """A server to measure, the key of its one account, and the ids of the upstream's models by name."""
+    """A server to measure, the key of its one account, whose models `MODELS` describes."""
 
     server: ServerProcess
     key: str
-    upstream: str
 
     @property
     def auth(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"}
 
-    def models(self) -> dict[str, str]:
+    def model(self, name: str) -> str:
+        """The id of the model that `MODELS` describes under `name`."""
         found = httpx.get(self.server.url + "/api/v1/models", headers=self.auth).json()["items"]
-        return {model["name"]: model["id"] for model in found}
+        return next(str(model["id"]) for model in found if model["name"] == MODELS[name])
 
     def cookie(self) -> str:
         """The cookie of a browser that signed in with the form."""
@@ -108,14 +100,15 @@ class World:
 @contextmanager
 def world(folder: Path, *options: str) -> Iterator[World]:
     """A fresh server on `folder` whose only endpoint is the bench's upstream."""
-    with upstream() as url:
+    with UpstreamProcess() as upstream:
+        upstream.control(models=list(MODELS.values()))
         env = {"NIGHTDESK_MESSAGES_PER_MINUTE": "0", "NIGHTDESK_LOG_LEVEL": "warning"}
         server = ServerProcess(folder, "--no-local-model", *options, env=env)
         try:
             server.start()
             key = server.add_user(NAME)
-            server.command("endpoint", "add", "bench", "--api", "openai-chat", "--url", url)
-            yield World(server, key, url)
+            server.command("endpoint", "add", "bench", "--api", "openai-chat", "--url", upstream.url)
+            yield World(server, key)
         finally:
             server.close()
 
