@@ -76,16 +76,16 @@ class Render:
         request: Request,
         template: str,
         *,
-        status: int = 200,
+        code: int = 200,
         headers: Mapping[str, str] | None = None,
         **context: Any,
     ) -> HTMLResponse:
-        """A whole page, or a piece of one that knows who is asking."""
+        """A whole page, or a piece of one that knows who is asking, under the HTTP status `code`."""
         body = self._environment.get_template(template).render(about_request(request) | context).encode()
         found = {"vary": "accept-encoding, hx-request", **(headers or {})}
         if len(body) > _WORTH_PACKING and "gzip" in request.headers.get("accept-encoding", ""):
             body, found = gzip.compress(body, 5, mtime=0), found | {"content-encoding": "gzip"}
-        return HTMLResponse(body, status, headers=found)
+        return HTMLResponse(body, code, headers=found)
 
 
 def preferences_of(request: Request) -> Preferences:

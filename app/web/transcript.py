@@ -7,6 +7,7 @@ whatever is stored of it yet.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.core.errors import NotFound
 from app.core.ids import ChatId, MessageId, ReplyId, UserId
 from app.core.reply import LIVE
 from app.store import chats, events, messages, replies
@@ -22,34 +23,50 @@ PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Which page of a chat: its end, the page above the position `before`, or the one around the message `at`."""
+
+    before: int | None = None
+    at: MessageId | None = None
+
+
+END = Place()
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
-    """A page of a chat. `earlier`: the position to go on above, or None at the beginning."""
+    """A page of a chat. `earlier`: the position to go on above, or None at the beginning; `later`: it is not the
+    end of the chat; `found`: the id of the turn that holds the message looked for."""
 
     chat: Chat
     items: tuple[MessageView | ReplyView, ...]
     earlier: int | None
+    later: bool
+    found: str | None
     queued: tuple[MessageView, ...]
     running: ReplyId | None
     status: StatusView | None
 
 
-async def opened(house: House, user: UserId, chat_id: ChatId, before: int | None = None) -> Opened:
-    """The last page of the chat, or the one above the message at position `before`. Raises NotFound."""
+async def opened(house: House, user: UserId, chat_id: ChatId, place: Place = END) -> Opened:
+    """The page of the person's chat at `place`. Raises NotFound."""
     async with house.db.read() as s:
         chat = await chats.owned(s, chat_id, user)
-        shown = await _page(s, chat, before)
+        shown, at_end = await _page(s, chat, place)
         lane = await replies.live_in(s, chat_id)
-        rows = {ReplyId(row.id): row for row in await _rows(s, shown, lane if before is None else None)}
+        rows = {ReplyId(row.id): row for row in await _rows(s, shown, lane if at_end else None)}
         items = await _items(s, house, shown, rows)
-        waiting = [] if before else await messages.queued(s, chat_id)
+        waiting = await messages.queued(s, chat_id) if at_end else []
     running = ReplyId(lane.id) if lane else None
     return Opened(
         chat,
         tuple(items),
-        shown[0].position if shown and shown[0].parent else None,
-        tuple(MessageView.of(message) for message in waiting),
-        running,
-        status_now(house, running),
+        earlier=shown[0].position if shown and shown[0].parent else None,
+        later=not at_end,
+        found=next((message.reply or message.id for message in shown if message.id == place.at), None),
+        queued=tuple(MessageView.of(message) for message in waiting),
+        running=running,
+        status=status_now(house, running),
     )
 
 
@@ -69,16 +86,39 @@ def status_now(house: House, running: ReplyId | None) -> StatusView | None:
     return turns.status_of(generation.state) if generation else StatusView("Preparing", False, 0)
 
 
-async def _page(s: Session, chat: Chat, before: int | None) -> list[StoredMessage]:
-    """A page of the branch that begins with a person's turn, so that no reply is cut in two."""
+async def _page(s: Session, chat: Chat, place: Place) -> tuple[list[StoredMessage], bool]:
+    """The messages of a page, and whether the chat ends with it."""
+    shown = await _above(s, chat, place.before)
+    if place.at is None or any(message.id == place.at for message in shown):
+        return shown, place.before is None
+    return await _around(s, chat, place.at), False
+
+
+async def _above(s: Session, chat: Chat, before: int | None) -> list[StoredMessage]:
+    """A page that begins with a person's turn, so that no reply is cut in two."""
     shown = await messages.branch(s, chat, before=before, limit=PAGE)
     while shown and shown[0].role != "user" and shown[0].parent:
         shown = await messages.branch(s, chat, before=shown[0].position, limit=PAGE) + shown
     return shown
 
 
+async def _around(s: Session, chat: Chat, at: MessageId) -> list[StoredMessage]:
+    """The turns around a message, on the current branch or, where it is not on that, on its own. Raises NotFound."""
+    found = await messages.load(s, [at])
+    if not found or found[0].chat != chat.id or found[0].queued:
+        raise NotFound("There is no such message, or it was deleted.")
+    path = await messages.path_to(s, MessageId(chat.leaf)) if chat.leaf else []
+    if all(message.id != at for message in path):
+        path = await messages.path_to(s, await messages.deepest_leaf(s, at))
+    turn = [number for number, message in enumerate(path) if message.role == "user"]
+    place = next(number for number, message in enumerate(path) if message.id == at)
+    first = max((number for number in turn if number <= place - PAGE // 2), default=0)
+    last = min((number for number in turn if number >= place + PAGE // 2), default=len(path))
+    return await messages.load(s, [message.id for message in path[first:last]])
+
+
 async def _rows(s: Session, shown: Sequence[StoredMessage], lane: Reply | None) -> list[Reply]:
-    """The replies of the page: those that wrote something on it, and the one that stands silent at its end."""
+    """The replies of the page: those that wrote something on it, and the silent one at its end."""
     found = await replies.of_inputs(s, [message.id for message in shown if message.role == "user"])
     wrote = {message.reply for message in shown}
     rows = [row for row in found if row.id in wrote]

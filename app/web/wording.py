@@ -42,7 +42,9 @@ def size(tokens: int) -> str:
         return "unknown"
     if tokens >= 1_000_000:
         return f"{tokens / 1_000_000:.3g} M"
-    return f"{round(tokens / (1024 if tokens % 1024 == 0 else 1000))} k" if tokens >= 1000 else str(tokens)
+    if tokens < 1000:
+        return str(tokens)
+    return f"{round(tokens / (1024 if tokens % 1000 else 1000))} k"
 
 
 def weight(number: int) -> str:

@@ -40,11 +40,11 @@ async def home(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """`GET /chats/{id}`: the end of the chat, or with `?before=` the page above that position."""
+    """`GET /chats/{id}`: its end, with `?before=` the page above that position, with `?at=` around a message."""
     here, me = house(request), person(request)
-    chat_id, before = ChatId(answers.path_id(request)), _before(request)
-    found = await transcript.opened(here, me.id, chat_id, before)
-    if before is not None and request.headers.get("hx-request"):
+    chat_id, place = ChatId(answers.path_id(request)), _place(request)
+    found = await transcript.opened(here, me.id, chat_id, place)
+    if place.before is not None and request.headers.get("hx-request"):
         return here.render.page(request, "chats/_items.html", **_shown(found))
     if found.chat.unread:
         await _change(request, chat_id, "read", unread=False)
@@ -60,7 +60,6 @@ async def show(request: Request) -> Response:
         folders=folders,
         composer=composer(here, found.chat, text, running=found.running),
         edit=request.query_params.get("edit"),
-        later=before is not None,
         **_shown(found),
     )
 
@@ -70,15 +69,21 @@ def _shown(found: transcript.Opened) -> dict[str, Any]:
         "chat": found.chat,
         "items": found.items,
         "earlier": found.earlier,
+        "later": found.later,
+        "found": found.found,
         "queued": found.queued,
         "running": found.running,
         "status": found.status,
     }
 
 
-def _before(request: Request) -> int | None:
+def _place(request: Request) -> transcript.Place:
     fields = forms.query(request)
-    return fields.whole("before") if "before" in fields else None
+    at = fields.optional_id("at")
+    return transcript.Place(
+        before=fields.whole("before") if "before" in fields else None,
+        at=MessageId(at) if at else None,
+    )
 
 
 # --- the empty instance -----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class HitView:
         place = f"/chats/{hit.chat}"
         if hit.message is None:
             return cls(place, hit.title, Markup(""), hit.at)
-        return cls(f"{place}?at={hit.message}#message-{hit.message}", hit.title, marked(hit.snippet), hit.at)
+        return cls(f"{place}?at={hit.message}#at", hit.title, marked(hit.snippet), hit.at)
 
 
 def marked(snippet: str) -> Markup:

@@ -161,7 +161,7 @@ async def _models_page(
     return here.render.page(
         request,
         "settings/_models.html" if partial else "settings/models.html",
-        status=problem_of(error).status if error else 200,
+        code=problem_of(error).status if error else 200,
         section="models",
         admin=admin,
         found=tuple(await here.models.found_locally()) if admin else (),

@@ -81,6 +81,8 @@ register("composer", (form) => {
   });
   kept.observe(document.getElementById("transcript"), { childList: true });
 
+  // Not where that would bring up a keyboard on the screen.
+  if (matchMedia("(hover: hover)").matches && !location.hash) box.focus({ preventScroll: true });
   for (const letter of outboxOf(chat)) post(letter);
   return () => kept.disconnect();
 });

@@ -1,4 +1,5 @@
 // Copying: a piece of code, a person's words, or a reply just as the model wrote it.
+import { isBeingWritten } from "../lib/blocks.js";
 import { register } from "../lib/controllers.js";
 import { address, send } from "../lib/send.js";
 
@@ -20,17 +21,10 @@ register("copy", (transcript) => {
 // Only in blocks that are settled: an open one is drawn again with every frame.
 function addButtons(transcript) {
   for (const header of transcript.querySelectorAll(".code > header:not(:has(button))")) {
-    if (isOpenBlock(header)) continue;
+    if (isBeingWritten(header)) continue;
     const made = document.getElementById("copy-code").content.firstElementChild.cloneNode(true);
     header.append(made);
   }
-}
-
-function isOpenBlock(header) {
-  const blocks = header.closest(".blocks[data-settled]");
-  if (!blocks) return false;
-  const top = [...blocks.children].findIndex((block) => block.contains(header));
-  return top >= Number(blocks.dataset.settled);
 }
 
 async function copyFor(button) {

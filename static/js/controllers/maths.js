@@ -1,4 +1,5 @@
 // Sets formulas with KaTeX, which is loaded by the first page that has one. Not in a block that is still open.
+import { isBeingWritten } from "../lib/blocks.js";
 import { register } from "../lib/controllers.js";
 
 register("maths", (transcript) => {
@@ -29,11 +30,4 @@ async function loadKatex(base) {
   const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("katex.min.css", base).href });
   document.head.append(sheet);
   await import("../../vendor/katex/katex.min.js");
-}
-
-function isBeingWritten(formula) {
-  const blocks = formula.closest(".blocks[data-settled]");
-  if (!blocks) return false;
-  const top = [...blocks.children].findIndex((block) => block.contains(formula));
-  return top >= Number(blocks.dataset.settled);
 }

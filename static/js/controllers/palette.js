@@ -45,6 +45,7 @@ function makePalette() {
     const found = options();
     found.forEach((option, index) => {
       option.id = `option-${index}`;
+      option.setAttribute("role", "option");
       option.setAttribute("aria-selected", String(index === place));
     });
     const chosen = found[place];
@@ -71,7 +72,6 @@ function makePalette() {
   }
   function commandRow(command) {
     const row = Object.assign(document.createElement("button"), { type: "button", className: "result row" });
-    row.setAttribute("role", "option");
     row.append(command.words);
     if (command.keys) row.append(Object.assign(document.createElement("kbd"), { textContent: command.keys, className: "end" }));
     row.addEventListener("click", () => { element.hidePopover(); command.act(); });
