@@ -34,8 +34,7 @@ class Person:
     """The id of the API key, likewise."""
     scope: Scope = "all"
     csrf: str = ""
-    """The token that changes made with a session must carry; empty for a key, which no other site can send.
-    """
+    """The token that changes made with a session must carry; empty for a key, which no other site can send."""
     preferences: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -5,10 +5,9 @@ or its time. The setup link alone makes the first administrator; everybody else 
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from app.accounts import audit
 from app.accounts.access import ROLES, Person, Role
@@ -27,8 +26,6 @@ from app.store.tables import User
 # How long a link stays good, in ms.
 SETUP, INVITATION, RESET = DAY, 3 * DAY, DAY
 
-Kind = Literal["setup", "sign-in"]
-
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
@@ -43,8 +40,10 @@ class LinkSpent(NotAllowed):
 
     name = "link-spent"
 
-    def __init__(self) -> None:
-        super().__init__("This link was used already or is too old. Ask an administrator for a new one.")
+    def __init__(
+        self, person: str = "This link was used already or is too old. Ask an administrator for a new one."
+    ) -> None:
+        super().__init__(person)
 
 
 class People:
@@ -93,6 +92,11 @@ class People:
         file = os.open(self._link_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(file, "w") as out:
             out.write(link + "\n")
+
+    async def is_empty(self) -> bool:
+        """Whether there is no administrator yet."""
+        async with self._db.read() as s:
+            return await people.count_admins(s) == 0
 
     async def is_setup_open(self, token: str) -> bool:
         """Whether the setup link would be taken now; nothing is used up."""
@@ -314,11 +318,6 @@ class People:
 
         await self._db.write(change)
         self._sessions.forget(user=user_id)
-
-    async def set_preferences(self, person: Person, preferences: Mapping[str, Any]) -> None:
-        """Put `preferences` in place of the person's; what may stand in them is the caller's to check."""
-        await self._db.write(lambda s: people.set_preferences(s, person.id, dict(preferences)))
-        self._sessions.forget(user=person.id)
 
 
 async def _add(s: Session, name: str, role: Role, stored: str | None) -> User:

@@ -8,9 +8,9 @@ cannot part.
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from app.accounts import audit
 from app.accounts.access import SCOPES, Person, Role, Scope
@@ -270,6 +270,20 @@ class Sessions:
         ended = await self._db.write(end)
         self.forget(ended=ended)
         return len(ended)
+
+    async def set_preferences(self, person: Person, changes: Mapping[str, Any]) -> None:
+        """Change those of the person's preferences; what may stand in them is the caller's to check."""
+
+        async def change(s: Session) -> dict[str, Any]:
+            user = await people.user(s, person.id)
+            merged = {**(user.preferences if user else {}), **changes}
+            await people.set_preferences(s, person.id, merged)
+            return merged
+
+        merged = await self._db.write(change)
+        self.forget(user=person.id)
+        if self._only is not None and self._only.id == person.id:
+            self._only = replace(self._only, preferences=merged)
 
     # API keys
 

@@ -20,13 +20,14 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, cast
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.accounts.access import Area, Needs, Person, admit
 from app.core.errors import Invalid, NightdeskError, NotAllowed, SignInNeeded, TooLong
 from app.web import headers, origins, problems
+from app.web.forms import MOST_FIELDS, MOST_FILES
 from app.web.house import House, visitor
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ class Gate:
             await self._app(scope, passage.receive, passage.send)
         except NightdeskError as error:
             await passage.answer(problems.problem_of(error))
+        except ClientDisconnect:
+            logger.debug("%s: gone before its body had come", passage.id)
         except Exception:
             logger.exception("%s failed: %s %s", passage.id, scope["method"], printable(scope["path"]))
             await passage.answer(problems.unexpected(passage.id))
@@ -216,7 +219,10 @@ def guarded(handler: Handler, needs: Needs, area: Area) -> Handler:
     async def entered(request: Request) -> Response:
         person = visitor(request)
         admit(person, needs, area, request.method)
-        if person is not None and person.csrf and request.method not in origins.SAFE_METHODS:
+        # What needs nobody (signing in, say) may be sent from a page drawn before somebody signed in beside
+        # it.
+        changes = needs != "nobody" and request.method not in origins.SAFE_METHODS
+        if changes and person is not None and person.csrf:
             await _check_token(request, person)
         return await handler(request)
 
@@ -229,6 +235,6 @@ async def _check_token(request: Request, person: Person) -> None:
     given: Any = request.headers.get("x-csrf-token")
     kind = request.headers.get("content-type", "")
     if given is None and kind.startswith(("application/x-www-form-urlencoded", "multipart/form-data")):
-        given = (await request.form(max_files=20, max_fields=1000)).get("csrf")
+        given = (await request.form(max_files=MOST_FILES, max_fields=MOST_FIELDS)).get("csrf")
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), person.csrf.encode()):
         raise NotAllowed("This page is from an earlier sign-in. Load it again; what you typed is kept.")

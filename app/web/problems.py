@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ExceptionHandler
 
 from app.core import errors
+from app.web import forms
 from app.web.house import house, request_id
 
 logger = logging.getLogger(__name__)
@@ -144,11 +145,17 @@ def answer(request: Request, found: Problem) -> Response:
     """`found` in the shape that this request takes."""
     if "hx-request" in request.headers:
         return HTMLResponse(_fragment(request, found), found.status, found.headers)
-    if wants_json(path_of(request)) or "text/html" not in request.headers.get("accept", ""):
+    if not _takes_page(request):
         return Response(found.document(), found.status, found.headers, "application/problem+json")
     if found.status == 401 and request.method == "GET":
         return RedirectResponse(sign_in_path(request), 303)
     return _page(request, found)
+
+
+def _takes_page(request: Request) -> bool:
+    if "hx-request" in request.headers or wants_json(path_of(request)):
+        return False
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _fragment(request: Request, found: Problem) -> str:
@@ -167,15 +174,18 @@ def _context(request: Request, found: Problem) -> dict[str, Any]:
 
 
 def sign_in_path(request: Request) -> str:
-    """The sign-in page that leads back to where the person is: this page, or the one that sent the form."""
+    """The sign-in page that leads back to where the person is."""
+    back, root = way_back(request), str(request.scope.get("root_path", ""))
+    return root + "/sign-in" + ("?" + urlencode({"next": back}) if back not in ("", "/") else "")
+
+
+def way_back(request: Request) -> str:
+    """The path, below the root path, of the page where the person is: this one, or the one that a form is on."""
     if request.method == "GET" and "hx-request" not in request.headers:
         query = request.scope["query_string"].decode("latin-1")
-        back = path_of(request) + (f"?{query}" if query else "")
-    else:
-        came_from = request.headers.get("hx-current-url") or request.headers.get("referer") or ""
-        back = urlsplit(came_from).path.removeprefix(request.scope.get("root_path", ""))
-    there = request.scope.get("root_path", "") + "/sign-in"
-    return there + ("?" + urlencode({"next": back}) if back not in ("", "/") else "")
+        return path_of(request) + (f"?{query}" if query else "")
+    came_from = request.headers.get("hx-current-url") or request.headers.get("referer") or ""
+    return urlsplit(came_from).path.removeprefix(request.scope.get("root_path", ""))
 
 
 async def on_refusal(request: Request, error: Exception) -> Response:
@@ -184,7 +194,30 @@ async def on_refusal(request: Request, error: Exception) -> Response:
     found = problem_of(error)
     if found.status >= 500:
         logger.warning("%s %s: %s", request_id(request), type(error).__name__, error)
+    if found.status == 401 and request.method == "POST" and _takes_page(request):
+        return await _sign_in_again(request, found)
     return answer(request, found)
+
+
+async def _sign_in_again(request: Request, found: Problem) -> Response:
+    """The sign-in page in answer to a form whose session had ended: the text that was in it is carried along."""
+    try:
+        text = (await forms.form(request)).optional_text("text", most=house(request).settings.max_body) or ""
+    except errors.Refused:
+        text = ""
+    return house(request).render.page(
+        request,
+        "sign_in/page.html",
+        status=401,
+        headers=found.headers,
+        host=request.headers.get("host", ""),
+        next=way_back(request),
+        kept=text,
+        ended=True,
+        new=False,
+        name="",
+        fault=None,
+    )
 
 
 async def on_http(request: Request, error: Exception) -> Response:
@@ -194,5 +227,4 @@ async def on_http(request: Request, error: Exception) -> Response:
 
 
 HANDLERS: dict[Any, ExceptionHandler] = {errors.NightdeskError: on_refusal, HTTPException: on_http}
-"""For `Starlette(exception_handlers=...)`. What is not here is unexpected and answered by `middleware.Gate`.
-"""
+"""For `Starlette(exception_handlers=...)`. What is not here is unexpected and answered by `middleware.Gate`."""
