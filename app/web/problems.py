@@ -27,7 +27,6 @@ from app.web.house import house, request_id
 
 logger = logging.getLogger(__name__)
 
-# The nearest class in an error's ancestry counts.
 _STATUS: dict[type[errors.NightdeskError], int] = {
     errors.NightdeskError: 500,
     errors.Refused: 400,
@@ -97,9 +96,14 @@ class Problem:
         return json.dumps(members | {"detail": self.detail} | self.more, ensure_ascii=False).encode()
 
 
+def status_of(kind: type[errors.NightdeskError]) -> int:
+    """The status that errors of `kind` are answered with: that of the nearest class in its ancestry."""
+    return next(_STATUS[one] for one in kind.__mro__ if one in _STATUS)
+
+
 def problem_of(error: errors.NightdeskError) -> Problem:
     """What the person is told of `error`."""
-    status = next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+    status = status_of(type(error))
     more = {name: value for name in ("field", "reply") if (value := getattr(error, name, None)) is not None}
     return Problem(error.name, status, error.person, more, _headers(error, status))
 
