@@ -56,12 +56,14 @@ async def audit(s: Session, cursor: str | None = None, limit: int = 100) -> tupl
 async def broken_link(s: Session) -> int | None:
     """The number of the first row that does not fit the one before it, or None: the log is whole."""
     previous, number = "", 0
-    found = await s.stream_scalars(select(Audit).order_by(Audit.seq), execution_options={"yield_per": 500})
-    async for row in found:
-        number += 1
-        if row.seq != number or row.previous != previous or row.hash != _hash(row):
-            return row.seq
-        previous = row.hash
+    while page := (
+        await s.scalars(select(Audit).where(Audit.seq > number).order_by(Audit.seq).limit(500))
+    ).all():
+        for row in page:
+            if row.seq != number + 1 or row.previous != previous or row.hash != _hash(row):
+                return row.seq
+            previous, number = row.hash, row.seq
+        s.expunge_all()
     return None
 
 

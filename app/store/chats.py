@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, cast
 
 from sqlalchemy import (
     Select,
+    Table,
     and_,
+    bindparam,
     delete as delete_rows,
     func,
     select,
@@ -15,6 +18,7 @@ from sqlalchemy import (
     update as update_rows,
 )
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm.attributes import set_committed_value
 
 from app.core.clock import now_ms
 from app.core.errors import Invalid, KeyReused, NotFound
@@ -22,6 +26,7 @@ from app.core.ids import ChatId, MessageId, ModelId, ReplyId, UserId, new_id
 from app.core.reply import Phase
 from app.store import rows
 from app.store.engine import Session
+from app.store.prepared import Prepared
 from app.store.tables import IN_LANE, Chat, Draft, Reply
 
 TitleFrom = Literal["none", "opening", "model", "person"]
@@ -50,7 +55,7 @@ class ChatRow:
 
 async def owned(s: Session, chat_id: ChatId, user: UserId) -> Chat:
     """The chat, if it is theirs. Raises NotFound, for a stranger's chat as for none."""
-    chat = await s.scalar(select(Chat).where(Chat.id == chat_id, Chat.owner == user))
+    chat = await _OWNED.one(s, Chat, chat=chat_id, user=user)
     if chat is None:
         raise NotFound("There is no such chat, or it was deleted.")
     return chat
@@ -109,15 +114,14 @@ async def listing(
     `folder` and `pinned` narrow the list when given. Temporary chats are never listed.
     Raises Invalid for a cursor that isn't ours.
     """
-    query = _rows(user).where(Chat.archived.is_(archived), Chat.temporary.is_(False))
+    values: dict[str, Any] = {"user": user, "archived": archived, "most": limit + 1}
     if folder is not None:
-        query = query.where(Chat.folder == folder)
+        values["folder"] = folder
     if pinned is not None:
-        query = query.where(Chat.pinned.is_(pinned))
+        values["pinned"] = pinned
     if cursor is not None:
-        query = query.where(tuple_(Chat.pinned, Chat.active, Chat.id) < _position(cursor))
-    query = query.order_by(Chat.pinned.desc(), Chat.active.desc(), Chat.id.desc()).limit(limit + 1)
-    found = [ChatRow(*row) for row in (await s.execute(query)).all()]
+        values |= _position(cursor)
+    found = [ChatRow(*row) for row in await _list(*values).rows(s, **values)]
     more = len(found) > limit
     found = found[:limit]
     return found, _cursor(found[-1]) if more else None
@@ -125,7 +129,7 @@ async def listing(
 
 async def row(s: Session, chat_id: ChatId, user: UserId) -> ChatRow:
     """One chat as the list shows it, a temporary one too. Raises NotFound."""
-    found = (await s.execute(_rows(user).where(Chat.id == chat_id))).first()
+    found = await _ROW.first(s, user=user, chat=chat_id)
     if found is None:
         raise NotFound("There is no such chat, or it was deleted.")
     return ChatRow(*found)
@@ -146,7 +150,7 @@ async def update(s: Session, chat: Chat, **fields: Any) -> None:
     """Change title, folder, pinned, archived, unread, model or temporary; a title counts as given by hand."""
     if "title" in fields:
         fields = {"title_from": "person", **fields}
-    rows.change(chat, fields, _CHANGEABLE)
+    await rows.change(s, chat, fields, _CHANGEABLE)
 
 
 async def delete(s: Session, chat: Chat) -> None:
@@ -158,7 +162,8 @@ async def delete(s: Session, chat: Chat) -> None:
 
 async def set_leaf(s: Session, chat: Chat, message_id: MessageId) -> None:
     """Make the branch that ends with the message the current one."""
-    chat.leaf = message_id
+    await _SET_LEAF.change(s, this=chat.id, to=message_id)
+    set_committed_value(chat, "leaf", message_id)
 
 
 async def mark_unread(s: Session, chat_id: ChatId, unread: bool) -> bool:
@@ -206,33 +211,56 @@ async def expire_temporary(s: Session, before_ms: int) -> list[ChatId]:
     return [ChatId(chat.id) for chat in gone]
 
 
+_T = cast(Table, Chat.__table__)
+_OWNED = Prepared(select(_T).where(_T.c.id == bindparam("chat"), _T.c.owner == bindparam("user")))
+_SET_LEAF = Prepared(update_rows(_T).where(_T.c.id == bindparam("this")).values(leaf=bindparam("to")))
 _LIVE = text(f"reply.{IN_LANE}")
 
 
-def _rows(user: UserId) -> Select[*tuple[Any, ...]]:
+def _rows() -> Select[*tuple[Any, ...]]:
+    """The person's chats in the shape of ChatRow."""
+    reply = cast(Table, Reply.__table__).c
     columns = (
-        Chat.id,
-        Chat.title,
-        Chat.kind,
-        Chat.folder,
-        Chat.pinned,
-        Chat.archived,
-        Chat.unread,
-        Chat.active,
+        _T.c.id,
+        _T.c.title,
+        _T.c.kind,
+        _T.c.folder,
+        _T.c.pinned,
+        _T.c.archived,
+        _T.c.unread,
+        _T.c.active,
     )
     return (
-        select(*columns, Reply.id, func.coalesce(Reply.phase == "waiting", False))
-        .join(Reply, and_(Reply.chat == Chat.id, _LIVE), isouter=True)
-        .where(Chat.owner == user)
+        select(*columns, reply.id, func.coalesce(reply.phase == "waiting", False))
+        .join(Reply.__table__, and_(reply.chat == _T.c.id, _LIVE), isouter=True)
+        .where(_T.c.owner == bindparam("user"))
     )
+
+
+@cache
+def _list(*given: str) -> Prepared:
+    """The statement of `listing`, with a condition for each of the values that are given."""
+    query = _rows().where(_T.c.archived.is_(bindparam("archived")), _T.c.temporary.is_(False))
+    if "folder" in given:
+        query = query.where(_T.c.folder == bindparam("folder"))
+    if "pinned" in given:
+        query = query.where(_T.c.pinned.is_(bindparam("pinned")))
+    if "last_id" in given:
+        last = tuple_(bindparam("last_pinned"), bindparam("last_active"), bindparam("last_id"))
+        query = query.where(tuple_(_T.c.pinned, _T.c.active, _T.c.id) < last)
+    query = query.order_by(_T.c.pinned.desc(), _T.c.active.desc(), _T.c.id.desc())
+    return Prepared(query.limit(bindparam("most")))
+
+
+_ROW = Prepared(_rows().where(_T.c.id == bindparam("chat")))
 
 
 def _cursor(last: ChatRow) -> str:
     return f"{int(last.pinned)}.{last.active}.{last.id}"
 
 
-def _position(cursor: str) -> tuple[bool, int, str]:
+def _position(cursor: str) -> dict[str, Any]:
     match = _CURSOR.fullmatch(cursor)
     if match is None:
         raise Invalid("This cursor is not one of ours.", field="cursor")
-    return match[1] == "1", int(match[2]), match[3]
+    return {"last_pinned": match[1] == "1", "last_active": int(match[2]), "last_id": match[3]}

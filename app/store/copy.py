@@ -7,10 +7,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 
-def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+def connect(path: Path, mode: str = "rw", check_same_thread: bool = True) -> sqlite3.Connection:
     """A plain connection in autocommit mode, which blocks; `mode` is SQLite's `ro`, `rw` or `rwc`."""
     uri = f"file:{quote(str(path))}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
+    return sqlite3.connect(
+        uri,
+        uri=True,
+        isolation_level=None,
+        timeout=5,
+        check_same_thread=check_same_thread,
+        cached_statements=256,
+    )
 
 
 def copy_database(source: Path, target: Path) -> None:

@@ -71,7 +71,7 @@ async def add(
 async def update(s: Session, endpoint_id: EndpointId, **fields: Any) -> Endpoint:
     """Change name, api, base_url, enabled, idle_timeout, checked or fault. Raises NotFound, Invalid."""
     endpoint = await get(s, endpoint_id)
-    rows.change(endpoint, fields, _ENDPOINT_FIELDS)
+    await rows.change(s, endpoint, fields, _ENDPOINT_FIELDS)
     return endpoint
 
 
@@ -100,6 +100,7 @@ async def put_models(s: Session, endpoint_id: EndpointId, found: Sequence[FoundM
             known[name] = await _add_model(s, endpoint_id, name, position, told)
     for name, model in known.items():
         model.vanished = name not in listed
+    await s.flush()
     return list(known.values())
 
 
@@ -134,8 +135,8 @@ async def update_model(s: Session, model_id: ModelId, **fields: Any) -> Model:
     Raises UnknownModel, Invalid.
     """
     found = await model(s, model_id)
-    rows.change(found, fields, _MODEL_FIELDS)
     found.edited = sorted({*found.edited, *fields} & set(TOLD))
+    await rows.change(s, found, fields, _MODEL_FIELDS)
     return found
 
 

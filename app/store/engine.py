@@ -19,15 +19,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, event
+from sqlalchemy import Connection as SyncConnection, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry
 
 from app.core.errors import Closing, StorageBusy
 from app.store import schema
+from app.store.copy import connect
+from app.store.driver import Connection
 from app.store.faults import fault_of, storage_busy
 from app.store.folder import DataFolder
 from app.tasks import Tasks
@@ -140,6 +141,7 @@ class Database:
     async def _read(self) -> AsyncIterator[Session]:
         session = self._reading()
         try:
+            await _start(session)
             yield session
         except Exception as error:
             fault = fault_of(error, self.folder.path)
@@ -168,7 +170,7 @@ class Database:
         try:
             async with self._writing() as session:
                 try:
-                    await session.connection(execution_options={"patience": patience})
+                    await _start(session, patience)
                     value = await fn(session)
                     await session.commit()
                 except Exception as error:
@@ -195,12 +197,12 @@ class Database:
 
 
 def _engine(path: Path, mode: str, connections: int) -> AsyncEngine:
+    # The driver begins nothing by itself (autocommit): `_begin` does, with the kind of transaction we want.
+    connector = partial(connect, path, mode, check_same_thread=False)
     engine = create_async_engine(
-        URL.create(
-            "sqlite+aiosqlite", database=f"file:{quote(str(path))}", query={"mode": mode, "uri": "true"}
-        ),
-        # The driver begins nothing by itself: `_begin` does, with the kind of transaction that we want.
-        connect_args={"isolation_level": None, "timeout": PATIENCE / 1000},
+        "sqlite+aiosqlite://",
+        async_creator=lambda: Connection(connector),
+        poolclass=AsyncAdaptedQueuePool,
         pool_size=connections,
         max_overflow=0,
         pool_timeout=PATIENCE / 1000,
@@ -215,6 +217,12 @@ def _sessions(engine: AsyncEngine, begin: str) -> async_sessionmaker[Session]:
     return async_sessionmaker(engine.execution_options(begin=begin), expire_on_commit=False, autoflush=False)
 
 
+async def _start(session: Session, patience: int = PATIENCE) -> None:
+    """Begin the session's transaction, and give it the connection that `prepared` uses."""
+    await session.connection(execution_options={"patience": patience})
+    session.info["driver"] = session.sync_session.connection().connection.driver_connection
+
+
 def _prepare(read_only: bool, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
     for name, value in PRAGMAS.items():
@@ -223,7 +231,7 @@ def _prepare(read_only: bool, connection: DBAPIConnection, _: ConnectionPoolEntr
     cursor.close()
 
 
-def _begin(connection: Connection) -> None:
+def _begin(connection: SyncConnection) -> None:
     """Begin as the session's options say; a pragma that they want is set only where it differs."""
     options = connection.get_execution_options()
     reading = options["begin"] == "BEGIN"
@@ -232,4 +240,6 @@ def _begin(connection: Connection) -> None:
         if connection.info.get(name) != value:
             connection.exec_driver_sql(f"PRAGMA {name} = {value}")
             connection.info[name] = value
-    connection.exec_driver_sql(options["begin"])
+    driver = connection.connection.dbapi_connection
+    assert driver is not None
+    driver.run_async(lambda raw: raw.cursor().execute(options["begin"]))

@@ -99,11 +99,11 @@ async def warnings(s: Session, ids: Sequence[ReplyId]) -> dict[ReplyId, list[str
     )
     query = (
         select(EventRow.reply, EventRow.data)
-        .where(EventRow.reply.in_(rows.each(ids)), sql("event.type = 'warning'"), EventRow.run == newest)
+        .where(EventRow.reply.in_(rows.EACH), sql("event.type = 'warning'"), EventRow.run == newest)
         .order_by(EventRow.reply, EventRow.seq)
     )
     found: dict[ReplyId, list[str]] = {}
-    for reply, data in (await s.execute(query)).all():
+    for reply, data in (await s.execute(query, {"ids": rows.each(ids)})).all():
         found.setdefault(ReplyId(reply), []).append(json.loads(data or '{"text": ""}')["text"])
     return found
 

@@ -43,7 +43,7 @@ async def owned(s: Session, file_id: FileId, user: UserId) -> File:
 
 async def load(s: Session, ids: list[FileId]) -> dict[FileId, File]:
     """These files by their id; those that are gone are left out."""
-    found = await s.scalars(select(File).where(File.id.in_(rows.each(ids))))
+    found = await s.scalars(select(File).where(File.id.in_(rows.EACH)), {"ids": rows.each(ids)})
     return {FileId(file.id): file for file in found.all()}
 
 

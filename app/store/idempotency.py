@@ -1,16 +1,23 @@
 """What a POST with a key made, so that sending it again makes nothing new."""
 
-from sqlalchemy import delete
+from sqlalchemy import bindparam, delete, select
 
 from app.core.clock import now_ms
 from app.core.ids import UserId
 from app.store import rows
 from app.store.engine import Session
+from app.store.prepared import Prepared
 from app.store.tables import Idempotency
+
+_SEEN = Prepared(
+    select(Idempotency.__table__).where(
+        Idempotency.user == bindparam("user"), Idempotency.key == bindparam("key")
+    )
+)
 
 
 async def seen(s: Session, user: UserId, key: str) -> Idempotency | None:
-    return await s.get(Idempotency, (user, key))
+    return await _SEEN.one(s, Idempotency, user=user, key=key)
 
 
 async def record(s: Session, user: UserId, key: str, fingerprint: str, kind: str, made: str) -> None:

@@ -1,12 +1,12 @@
 """Messages and their parts: the tree of a chat, its branches, and what waits in its queue."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from sqlalchemy import CTE, Row, Select, and_, delete as delete_rows, func, literal, select
+from sqlalchemy import Select, Table, and_, bindparam, delete as delete_rows, func, literal, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm.attributes import set_committed_value
 
 from app.core import messages as neutral
 from app.core.clock import now_ms
@@ -15,6 +15,7 @@ from app.core.ids import ChatId, MessageId, ReplyId, UserId
 from app.core.messages import Part, Role
 from app.store import parts as store_parts, rows
 from app.store.engine import Session
+from app.store.prepared import Prepared
 from app.store.tables import Chat, Message, Part as PartRow
 
 
@@ -23,7 +24,8 @@ class StoredMessage:
     """A message as it is kept; `created` in ms.
 
     A person's has `sampling` and `model` where they were picked for it, an assistant's all from `model` on.
-    `siblings` are the ids of all messages with its parent, itself among them, oldest first.
+    `siblings` are the ids of all messages with its parent, itself among them, oldest first; they are known of
+    messages read to be shown (`branch`, `load`, `of_reply`), else empty.
     """
 
     id: MessageId
@@ -63,20 +65,18 @@ async def branch(
 
     `before` is the position of a message on the branch. Costs the same whatever the length of the chat.
     """
-    if before is None:
-        start = chat.leaf
-    else:
-        start = await s.scalar(
-            select(Message.parent).where(Message.chat == chat.id, Message.position == before)
-        )
+    start = chat.leaf
+    if before is not None:
+        above = await _PARENT_AT.first(s, chat=chat.id, position=before)
+        start = above[0] if above else None
     if start is None:
         return []
-    return await _walked(s, _ancestry(MessageId(start), limit))
+    return await _with_siblings(s, await _read(s, _ANCESTRY, start=start, most=limit))
 
 
 async def path_to(s: Session, message_id: MessageId) -> list[StoredMessage]:
     """The message and all above it, oldest first. Empty if there is no such message."""
-    return await _walked(s, _ancestry(message_id), with_siblings=False)
+    return await _read(s, _ANCESTRY, start=message_id, most=_WHOLE)
 
 
 async def owned(s: Session, message_id: MessageId, user: UserId) -> Message:
@@ -94,8 +94,7 @@ async def owned(s: Session, message_id: MessageId, user: UserId) -> Message:
 
 async def load(s: Session, ids: Sequence[MessageId]) -> list[StoredMessage]:
     """These messages with parts and siblings, by position; those that are gone are left out."""
-    query = select(*_COLUMNS).where(Message.id.in_(rows.each(ids))).order_by(Message.chat, Message.position)
-    return await _complete(s, (await s.execute(query)).all())
+    return await _with_siblings(s, await _read(s, _NAMED, ids=rows.each(ids)))
 
 
 async def insert(
@@ -135,15 +134,16 @@ async def insert(
             raise NotFound("This chat was deleted.") from error
         raise KeyReused("This id already belongs to another message. Send again with a fresh one.") from error
     await store_parts.write(s, id, parts)
-    chat.next_position += 1
-    chat.active = message.created
+    await _ADVANCE.change(s, this=chat.id, next=message.position + 1, now=message.created)
+    set_committed_value(chat, "next_position", message.position + 1)
+    set_committed_value(chat, "active", message.created)
     return message
 
 
 def stored(message: Message, parts: Iterable[Part], siblings: Iterable[MessageId] = ()) -> StoredMessage:
     """The value of a row whose parts are at hand, as after `insert`; no query."""
     columns = [getattr(message, column.key) for column in _COLUMNS]
-    return _value(columns, parts, tuple(siblings) or (MessageId(message.id),))
+    return _value(columns, parts, siblings)
 
 
 async def replace_parts(s: Session, message_id: MessageId, parts: Iterable[Part]) -> None:
@@ -154,24 +154,17 @@ async def replace_parts(s: Session, message_id: MessageId, parts: Iterable[Part]
 
 async def queued(s: Session, chat_id: ChatId) -> list[StoredMessage]:
     """What waits in the chat, the next one first."""
-    return await _complete(s, (await s.execute(_queue(chat_id))).all(), with_siblings=False)
+    return await _read(s, _QUEUE, chat=chat_id)
 
 
 async def queues(s: Session, user: UserId) -> list[StoredMessage]:
     """What waits in all chats of the person, by chat, the next one of each first."""
-    query = (
-        select(*_COLUMNS)
-        .join(Chat, Chat.id == Message.chat)
-        .where(Chat.owner == user, Message.queued)
-        .order_by(Message.chat, Message.position)
-    )
-    return await _complete(s, (await s.execute(query)).all(), with_siblings=False)
+    return await _read(s, _QUEUES, user=user)
 
 
 async def of_reply(s: Session, reply_id: ReplyId) -> list[StoredMessage]:
     """The assistant and tool messages that the reply wrote, in order."""
-    query = select(*_COLUMNS).where(Message.reply == reply_id).order_by(Message.position)
-    return await _complete(s, (await s.execute(query)).all())
+    return await _with_siblings(s, await _read(s, _OF_REPLY, reply=reply_id))
 
 
 async def next_queued(s: Session, chat_id: ChatId) -> Message | None:
@@ -184,6 +177,7 @@ async def unqueue(s: Session, message: Message, parent: MessageId | None) -> Non
     """Take a queued message into the tree, under `parent`."""
     message.queued = False
     message.parent = parent
+    await s.flush()
 
 
 async def delete_queued(s: Session, message: Message) -> bool:
@@ -204,14 +198,8 @@ async def children(s: Session, message_id: MessageId) -> list[MessageId]:
 
 async def deepest_leaf(s: Session, message_id: MessageId) -> MessageId:
     """The newest message below, or the message itself: where somebody who switches to its branch was last."""
-    top = select(Message.id, Message.chat, Message.position).where(Message.id == message_id)
-    below = top.cte("below", recursive=True)
-    step = select(Message.id, Message.chat, Message.position).join(
-        below, and_(Message.chat == below.c.chat, Message.parent == below.c.id)
-    )
-    below = below.union_all(step.where(Message.queued.is_(False)))
-    newest = await s.scalar(select(below.c.id).order_by(below.c.position.desc()).limit(1))
-    return MessageId(newest) if newest is not None else message_id
+    newest = await _NEWEST_BELOW.first(s, top=message_id)
+    return MessageId(newest[0]) if newest else message_id
 
 
 async def text_size(s: Session, chat_id: ChatId) -> int:
@@ -224,81 +212,107 @@ async def text_size(s: Session, chat_id: ChatId) -> int:
     return await s.scalar(query) or 0
 
 
+async def _read(s: Session, query: Prepared, **values: Any) -> list[StoredMessage]:
+    """The messages that one of the statements below finds, with their parts, one query for all."""
+    found = await query.rows(s, **values)
+    parts = await store_parts.of(s, [message[0] for message in found])
+    return [_value(message, parts.get(message[0], ())) for message in found]
+
+
+def _value(
+    columns: Iterable[Any], parts: Iterable[Part], siblings: Iterable[MessageId] = ()
+) -> StoredMessage:
+    rest: tuple[Any, ...] = (tuple(parts), tuple(siblings))
+    return StoredMessage(*columns, *rest)
+
+
+async def _with_siblings(s: Session, found: list[StoredMessage]) -> list[StoredMessage]:
+    if not found:
+        return []
+    siblings: dict[str, list[MessageId]] = {}
+    for id, sibling in await _SIBLINGS.rows(s, ids=rows.each(message.id for message in found)):
+        siblings.setdefault(id, []).append(sibling)
+    return [replace(message, siblings=tuple(siblings.get(message.id, (message.id,)))) for message in found]
+
+
+# The statements are made once: for SQLAlchemy, making one costs more than SQLite takes to run it.
+
+_T = Message.__table__.c
+_WHOLE = 1 << 40
+
 # In the order of StoredMessage's fields.
 _COLUMNS = (
-    Message.id,
-    Message.chat,
-    Message.parent,
-    Message.role,
-    Message.reply,
-    Message.position,
-    Message.created,
-    Message.queued,
-    Message.by_application,
-    Message.sampling,
-    Message.model,
-    Message.model_name,
-    Message.endpoint,
-    Message.api,
-    Message.stop_reason,
-    Message.usage,
-    Message.tools_offered,
+    _T.id,
+    _T.chat,
+    _T.parent,
+    _T.role,
+    _T.reply,
+    _T.position,
+    _T.created,
+    _T.queued,
+    _T.by_application,
+    _T.sampling,
+    _T.model,
+    _T.model_name,
+    _T.endpoint,
+    _T.api,
+    _T.stop_reason,
+    _T.usage,
+    _T.tools_offered,
 )
 
 
-def _queue(chat_id: ChatId) -> Select[*tuple[Any, ...]]:
-    return select(*_COLUMNS).where(Message.chat == chat_id, Message.queued).order_by(Message.position)
-
-
-def _ancestry(start: MessageId, limit: int | None = None) -> CTE:
-    """The message and those above it, numbered from 1 upwards: an index look-up for each, at most `limit`."""
-    first = select(Message.id, Message.chat, Message.parent, literal(1).label("height")).where(
-        Message.id == start
-    )
+def _ancestry() -> Select[*tuple[Any, ...]]:
+    """The message `start` and those above it, topmost first: a look-up for each, at most `most` of them."""
+    first = select(_T.id, _T.chat, _T.parent, literal(1).label("height")).where(_T.id == bindparam("start"))
     walk = first.cte("walk", recursive=True)
-    above = select(Message.id, Message.chat, Message.parent, walk.c.height + 1).join(
-        walk, and_(Message.id == walk.c.parent, Message.chat == walk.c.chat)
+    above = (
+        select(_T.id, _T.chat, _T.parent, walk.c.height + 1)
+        .join(walk, and_(_T.id == walk.c.parent, _T.chat == walk.c.chat))
+        .where(walk.c.height < bindparam("most"))
     )
-    return walk.union_all(above if limit is None else above.where(walk.c.height < limit))
+    walk = walk.union_all(above)
+    return select(*_COLUMNS).join(walk, walk.c.id == _T.id).order_by(walk.c.height.desc())
 
 
-async def _walked(s: Session, walk: CTE, with_siblings: bool = True) -> list[StoredMessage]:
-    query = select(*_COLUMNS).join(walk, walk.c.id == Message.id).order_by(walk.c.height.desc())
-    return await _complete(s, (await s.execute(query)).all(), with_siblings)
+def _newest_below() -> Select[*tuple[Any, ...]]:
+    first = select(_T.id, _T.chat, _T.position).where(_T.id == bindparam("top"))
+    below = first.cte("below", recursive=True)
+    step = select(_T.id, _T.chat, _T.position).join(
+        below, and_(_T.chat == below.c.chat, _T.parent == below.c.id, _T.queued.is_(False))
+    )
+    below = below.union_all(step)
+    return select(below.c.id).order_by(below.c.position.desc()).limit(1)
 
 
-async def _complete(
-    s: Session, found: Sequence[Row[*tuple[Any, ...]]], with_siblings: bool = True
-) -> list[StoredMessage]:
-    """Messages with their parts, one query for all, and their siblings, another one."""
-    ids = [message.id for message in found]
-    parts = await store_parts.of(s, ids)
-    siblings = await _siblings(s, ids) if with_siblings else {}
-    return [
-        _value(message, parts.get(message.id, ()), siblings.get(message.id, (message.id,)))
-        for message in found
-    ]
-
-
-def _value(columns: Iterable[Any], parts: Iterable[Part], siblings: Iterable[MessageId]) -> StoredMessage:
-    extra: tuple[Any, ...] = (tuple(parts), tuple(siblings))
-    return StoredMessage(*columns, *extra)
-
-
-async def _siblings(s: Session, ids: Sequence[MessageId]) -> dict[MessageId, list[MessageId]]:
-    if not ids:
-        return {}
-    other = aliased(Message)
+def _siblings() -> Select[*tuple[Any, ...]]:
+    other = Message.__table__.alias("other")
     same_parent = and_(
-        other.chat == Message.chat, other.parent.is_not_distinct_from(Message.parent), other.queued.is_(False)
+        other.c.chat == _T.chat, other.c.parent.is_not_distinct_from(_T.parent), other.c.queued.is_(False)
     )
-    query = (
-        select(Message.id, other.id)
-        .join(other, same_parent)
-        .where(Message.id.in_(rows.each(ids)))
-        .order_by(other.position)
-    )
-    found: dict[MessageId, list[MessageId]] = {}
-    for id, sibling in (await s.execute(query)).all():
-        found.setdefault(MessageId(id), []).append(MessageId(sibling))
-    return found
+    query = select(_T.id, other.c.id).join(other, same_parent)
+    return query.where(_T.id.in_(rows.EACH)).order_by(other.c.position)
+
+
+_C = cast(Table, Chat.__table__)
+
+_ANCESTRY = Prepared(_ancestry())
+_NEWEST_BELOW = Prepared(_newest_below())
+_SIBLINGS = Prepared(_siblings())
+_PARENT_AT = Prepared(
+    select(_T.parent).where(_T.chat == bindparam("chat"), _T.position == bindparam("position"))
+)
+_NAMED = Prepared(select(*_COLUMNS).where(_T.id.in_(rows.EACH)).order_by(_T.chat, _T.position))
+_OF_REPLY = Prepared(select(*_COLUMNS).where(_T.reply == bindparam("reply")).order_by(_T.position))
+_QUEUE = Prepared(select(*_COLUMNS).where(_T.chat == bindparam("chat"), _T.queued).order_by(_T.position))
+_QUEUES = Prepared(
+    select(*_COLUMNS)
+    .join(_C, _C.c.id == _T.chat)
+    .where(_C.c.owner == bindparam("user"), _T.queued)
+    .order_by(_T.chat, _T.position)
+)
+_ADVANCE = Prepared(
+    update(_C)
+    .where(_C.c.id == bindparam("this"))
+    .values(next_position=bindparam("next"), active=bindparam("now"))
+)

@@ -1,18 +1,26 @@
 """Parts of messages: the typed values of `core.messages` as rows, and back."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import insert, select
+from sqlalchemy import Table, insert, select
 
 from app.core.ids import FileId, MessageId
-from app.core.messages import FilePart, Part, ReasoningPart, TextPart, ToolResultPart, ToolUsePart
+from app.core.messages import FilePart, Outcome, Part, ReasoningPart, TextPart, ToolResultPart, ToolUsePart
 from app.core.text import storable
 from app.store import rows
 from app.store.engine import Session
+from app.store.prepared import Prepared
 from app.store.tables import Part as PartRow
 
-_TABLE = PartRow.__table__
+_TABLE = cast(Table, PartRow.__table__)
+_INSERT = Prepared(insert(_TABLE))
+_CONTENT = [column for column in _TABLE.columns if column.key not in ("message", "place")]
+_OF = Prepared(
+    select(_TABLE.c.message, *_CONTENT)
+    .where(_TABLE.c.message.in_(rows.EACH))
+    .order_by(_TABLE.c.message, _TABLE.c.place)
+)
 _EMPTY: dict[str, Any] = {column.key: None for column in _TABLE.columns}
 
 
@@ -22,18 +30,15 @@ async def write(s: Session, message_id: MessageId, parts: Iterable[Part]) -> Non
         {**_EMPTY, "message": message_id, "place": place, **_values(part)} for place, part in enumerate(parts)
     ]
     if values:
-        await s.execute(insert(_TABLE), values)  # type: ignore[arg-type]
+        await _INSERT.each(s, values)
 
 
 async def of(s: Session, message_ids: Sequence[str]) -> dict[MessageId, list[Part]]:
     """The parts of these messages, each in order; a message without any is left out."""
     found: dict[MessageId, list[Part]] = {}
     if message_ids:
-        query = (
-            select(_TABLE).where(_TABLE.c.message.in_(rows.each(message_ids))).order_by("message", "place")
-        )
-        for row in (await s.execute(query)).all():
-            found.setdefault(MessageId(row.message), []).append(_part(row))
+        for message, *content in await _OF.rows(s, ids=rows.each(message_ids)):
+            found.setdefault(message, []).append(_part(*content))
     return found
 
 
@@ -62,16 +67,27 @@ def _plain(value: Any) -> dict[str, Any] | None:
     return None if value is None else dict(value)
 
 
-def _part(row: Any) -> Part:
-    match row.type:
+def _part(
+    type: str,
+    text: str,
+    call: str,
+    name: str | None,
+    arguments: str,
+    input: dict[str, Any] | None,
+    outcome: Outcome,
+    ms: int | None,
+    file: str,
+    opaque: dict[str, Any] | None,
+) -> Part:
+    match type:
         case "text":
-            return TextPart(row.text)
+            return TextPart(text)
         case "reasoning":
-            return ReasoningPart(row.text, row.ms or 0, row.opaque)
+            return ReasoningPart(text, ms or 0, opaque)
         case "tool_use":
-            return ToolUsePart(row.call, row.name, row.arguments, row.input)
+            return ToolUsePart(call, name or "", arguments, input)
         case "tool_result":
-            return ToolResultPart(row.call, row.outcome, row.text, row.ms or 0)
+            return ToolResultPart(call, outcome, text, ms or 0)
         case "image" | "document":
-            return FilePart(row.type, FileId(row.file), row.name or "")
-    raise ValueError(f"a part of the unknown type {row.type!r} in message {row.message}")
+            return FilePart(type, FileId(file), name or "")
+    raise ValueError(f"a part of the unknown type {type!r}")

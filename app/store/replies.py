@@ -1,9 +1,10 @@
 """Replies: their lane, their phases and their one outcome. Every write of a run carries its fencing token."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
-from sqlalchemy import select, text, update
+from sqlalchemy import Table, bindparam, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from app.core.clock import now_ms
@@ -12,15 +13,22 @@ from app.core.ids import ChatId, MessageId, ModelId, ReplyId, RunId, UserId, new
 from app.core.reply import LIVE, MOVES, Ended, Phase
 from app.store import rows
 from app.store.engine import Session
+from app.store.prepared import Prepared
 from app.store.tables import IN_LANE, Chat, Reply, SentRequest
 
 _LIVE = text(f"reply.{IN_LANE}")
+_T = cast(Table, Reply.__table__)
+_LIVE_IN = Prepared(select(_T).where(_T.c.chat == bindparam("chat"), _LIVE))
+_OWNED = Prepared(
+    select(_T)
+    .join(Chat, Chat.id == _T.c.chat)
+    .where(_T.c.id == bindparam("reply"), Chat.owner == bindparam("user"))
+)
 
 
 async def owned(s: Session, reply_id: ReplyId, user: UserId) -> Reply:
     """The reply, if its chat is theirs. Raises NotFound."""
-    query = select(Reply).join(Chat, Chat.id == Reply.chat).where(Reply.id == reply_id, Chat.owner == user)
-    reply = await s.scalar(query)
+    reply = await _OWNED.one(s, Reply, reply=reply_id, user=user)
     if reply is None:
         raise NotFound("There is no such reply, or its chat was deleted.")
     return reply
@@ -71,18 +79,25 @@ async def create(
 
 async def live_in(s: Session, chat_id: ChatId) -> Reply | None:
     """The reply that holds the chat's lane."""
-    return await s.scalar(select(Reply).where(Reply.chat == chat_id, _LIVE))
+    return await _LIVE_IN.one(s, Reply, chat=chat_id)
 
 
 async def move(s: Session, reply_id: ReplyId, run: RunId, to_phase: Phase, **fields: Any) -> bool:
     """Whether the reply went to `to_phase`: not if it is gone, has ended, or belongs to another run."""
-    before = [phase for phase, after in MOVES.items() if to_phase in after]
-    statement = (
-        update(Reply)
-        .where(Reply.id == reply_id, Reply.run == run, Reply.phase.in_(before))
-        .values(phase=to_phase, **fields)
-    )
-    return await rows.changed(s, statement)
+    values = {"phase": to_phase, **fields}
+    changes = {f"to_{name}": value for name, value in values.items()}
+    if not await _moving(to_phase, tuple(values)).change(s, this=reply_id, by=run, **changes):
+        return False
+    rows.take_over(s, Reply, reply_id, values)
+    return True
+
+
+@cache
+def _moving(to_phase: Phase, columns: tuple[str, ...]) -> Prepared:
+    """The conditional UPDATE of these columns."""
+    before = ", ".join(f"'{phase}'" for phase, after in MOVES.items() if to_phase in after)
+    mine = (_T.c.id == bindparam("this"), _T.c.run == bindparam("by"), text(f"phase IN ({before})"))
+    return Prepared(update(_T).where(*mine).values({name: bindparam(f"to_{name}") for name in columns}))
 
 
 async def outcome(s: Session, reply_id: ReplyId, run: RunId, phase: Ended, **fields: Any) -> bool:
@@ -113,8 +128,8 @@ async def of_input(s: Session, message_id: MessageId) -> list[Reply]:
 
 async def of_inputs(s: Session, inputs: Sequence[MessageId]) -> list[Reply]:
     """All replies to those messages, oldest first."""
-    query = select(Reply).where(Reply.input.in_(rows.each(inputs))).order_by(Reply.created, Reply.id)
-    return list((await s.scalars(query)).all())
+    query = select(Reply).where(Reply.input.in_(rows.EACH)).order_by(Reply.created, Reply.id)
+    return list((await s.scalars(query, {"ids": rows.each(inputs)})).all())
 
 
 async def add_request(

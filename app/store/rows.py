@@ -1,14 +1,17 @@
 """Writing one row with one statement, for every module of the store."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, cast
 
-from sqlalchemy import Delete, Select, Update, func, insert, select
-from sqlalchemy.orm import make_transient_to_detached
+from sqlalchemy import CursorResult, Delete, Result, Table, Update, bindparam, func, insert, select
+from sqlalchemy.orm.attributes import set_committed_value
+from sqlalchemy.orm.util import identity_key
 
 from app.core.errors import Invalid
 from app.store.engine import Session
+from app.store.prepared import Prepared, attach
 from app.store.tables import Base
 
 
@@ -19,9 +22,13 @@ async def add(s: Session, row: Base) -> None:
     after which the transaction is still usable.
     """
     values = _values(row)
-    await s.execute(insert(type(row).__table__), values)  # type: ignore[arg-type]
-    make_transient_to_detached(row)
-    s.add(row)
+    await _insert(type(row)).change(s, **values)
+    attach(s, row)
+
+
+@cache
+def _insert(kind: type[Base]) -> Prepared:
+    return Prepared(insert(cast(Table, kind.__table__)))
 
 
 def _values(row: Base) -> dict[str, Any]:
@@ -38,20 +45,37 @@ def _default(default: Any) -> Any:
     return default.arg(None) if default.is_callable else default.arg
 
 
-def change(row: Base, fields: Mapping[str, Any], allowed: frozenset[str]) -> None:
-    """Set `fields` on `row`, which its session writes at the end. Raises Invalid for another name."""
+async def change(s: Session, row: Base, fields: Mapping[str, Any], allowed: frozenset[str]) -> None:
+    """Set `fields` on `row` and write them. Raises Invalid for another name than the `allowed` ones."""
     for name, value in fields.items():
         if name not in allowed:
             raise Invalid(f"There is no field '{name}' to change here.", field=name)
         setattr(row, name, value)
+    await s.flush()
 
 
 async def changed(s: Session, statement: Update | Delete) -> bool:
     """Run a conditional UPDATE or DELETE; whether it changed a row. Loaded rows are brought up to date."""
-    result = await s.execute(statement)
-    return bool(result.rowcount)  # type: ignore[attr-defined]
+    return bool(count(await s.execute(statement)))
 
 
-def each(values: Sequence[str]) -> Select[tuple[str]]:
-    """`values` as a subquery for `IN`: one parameter and one statement text, however many they are."""
-    return select(func.json_each(json.dumps(list(values))).table_valued("value").c.value)
+def count(result: Result[Any]) -> int:
+    """How many rows an UPDATE or DELETE changed."""
+    return cast("CursorResult[Any]", result).rowcount
+
+
+def take_over(s: Session, kind: type[Base], id: str, values: Mapping[str, Any]) -> None:
+    """Tell a row that the session has loaded what a statement on its table has set."""
+    row = s.sync_session.identity_map.get(identity_key(kind, id))
+    if row is not None:
+        for name, value in values.items():
+            set_committed_value(row, name, value)
+
+
+# For `IN`: one parameter, named `ids` and made by `each`, and one statement text, however many they are.
+EACH = select(func.json_each(bindparam("ids")).table_valued("value").c.value)
+
+
+def each(ids: Iterable[str]) -> str:
+    """The value of the parameter of `EACH`."""
+    return json.dumps(list(ids))

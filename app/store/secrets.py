@@ -46,6 +46,7 @@ async def rewrap_data_key(s: Session, version: int, wrapped: bytes) -> None:
     """Put the same key, wrapped by another master key, in its place."""
     key = await s.get_one(DataKey, version)
     key.wrapped = wrapped
+    await s.flush()
 
 
 async def drop_data_keys(s: Session, below: int) -> None:
