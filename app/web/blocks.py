@@ -213,7 +213,7 @@ def _cleaner() -> nh3.Cleaner:
         "p h2 h3 h4 h5 h6 ul ol li blockquote hr br strong em s code pre a table thead tbody tr th td div span"
         " header input sup"
     )
-    turning = dict.fromkeys(("p", "h2", "h3", "h4", "h5", "h6", "blockquote"), {"dir"})
+    turning = {tag: {"dir"} for tag in ("p", "h2", "h3", "h4", "h5", "h6", "blockquote")}
     return nh3.Cleaner(
         tags=set(tags.split(" ")),
         attributes={
