@@ -201,6 +201,9 @@ class PersonEvents(PersonStream):
 class PageEvents(PersonStream):
     """`GET /events`: what one visible page shows. `point` is how far it shows its reply already."""
 
+    # A script hears no comments, and needs to know whether the line is dead.
+    something = b"event: beat\ndata: 0\n\n"
+
     def __init__(
         self, request: Request, chat: ChatId | None, source: Source | None, point: tuple[str, int] | None
     ) -> None:

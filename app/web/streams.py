@@ -19,7 +19,6 @@ from app.web.house import House, house, person
 
 # The most that is handed to the connection at once, in bytes.
 _CHUNK = 64 * 1024
-_COMMENT = b":\n\n"
 
 
 class EventStream(Response):
@@ -29,7 +28,8 @@ class EventStream(Response):
     """
 
     beat: ClassVar[float] = 15.0
-    """A comment after so long a silence, in seconds, keeps proxies from closing the connection."""
+    """After so long a silence, in seconds, something is said, so that proxies do not close the connection."""
+    something: ClassVar[bytes] = b":\n\n"
 
     def __init__(self, request: Request) -> None:
         super().__init__(None)
@@ -94,7 +94,7 @@ class EventStream(Response):
             if not isinstance(news, bytes):
                 news = await news
             if not news and self._overdue:
-                news = _COMMENT
+                news = self.something
             if news:
                 await self._send(send, news)
 
