@@ -18,8 +18,9 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model call. `model` is the endpoint's own name of it; `max_output` None leaves the limit to the endpoint.
+    """One model call. `model` is the endpoint's own name of it.
 
+    `max_output` None leaves the limit to the endpoint.
     `sampling` holds neutral names (`temperature`, `top_p`, `seed`, `stop`, `reasoning_effort`).
     """
 
@@ -102,7 +103,7 @@ class Provider(Protocol):
     """One wire API at one endpoint."""
 
     def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
-        """Ask, and yield what comes. Text that arrived together is yielded together (one event per network read).
+        """Ask, and yield what comes. Text of one network read is yielded together, as one event.
 
         Closing the iterator closes the connection. Raises a `ProviderError`; never yields after `Done`.
         An error object inside the stream raises after the text before it was yielded.
