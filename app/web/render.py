@@ -6,6 +6,7 @@ Everything is escaped; HTML that a model's markdown gave enters only as `Markup`
 
 import gzip
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ from app.web.house import visitor
 from app.web.origins import split_host
 from app.web.preferences import Preferences
 from app.web.problems import path_of
+from app.web.turns import MessageView, ReplyView
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # Below this a packet is saved by nothing.
 _WORTH_PACKING = 1_000
+# Turns that are kept as drawn: those of some twenty chats that are read now, a few kilobytes each.
+_KEPT = 500
 
 
 class Render:
@@ -34,6 +38,12 @@ class Render:
     def __init__(self, templates: Path, assets: Assets, root_path: str = "") -> None:
         self.assets = assets
         self.root_path = root_path
+        # A page of a chat draws some hundred of them, and there are few kinds.
+        self._icons: dict[tuple[str, str], Markup] = {}
+        self._drawn_reply = lru_cache(_KEPT)(lambda view: self._draw("replies/_reply.html", reply=view))
+        self._drawn_message = lru_cache(_KEPT)(
+            lambda view: self._draw("messages/_message.html", message=view)
+        )
         self._environment = Environment(
             loader=FileSystemLoader(templates),
             autoescape=True,
@@ -48,6 +58,7 @@ class Render:
             url=self.url,
             static=self.static,
             icon=self.icon,
+            turn=self.turn,
             csrf_field=csrf_field,
             key_field=key_field,
         )
@@ -62,14 +73,25 @@ class Render:
 
     def icon(self, name: str, kind: str = "s") -> Markup:
         """A sign of `icons.svg`; `kind` holds further classes: `s` is the small one, empty the usual one."""
-        classes = f"icon {kind}".strip()
-        return Markup('<svg class="{}" aria-hidden="true"><use href="{}#i-{}"/></svg>').format(
-            classes, self.static("icons.svg"), name
-        )
+        found = self._icons.get((name, kind))
+        if found is None:
+            drawn = Markup('<svg class="{}" aria-hidden="true"><use href="{}#i-{}"/></svg>')
+            found = drawn.format(f"icon {kind}".strip(), self.static("icons.svg"), name)
+            self._icons[name, kind] = found
+        return found
 
     def fragment(self, template: str, **context: Any) -> str:
         """A piece of a page, the same for everybody who sees it."""
         return self._environment.get_template(template).render(context)
+
+    def turn(self, view: MessageView | ReplyView) -> Markup:
+        """A turn of a chat. One that cannot change any more is drawn once and kept for a while."""
+        if isinstance(view, ReplyView):
+            return self._draw("replies/_reply.html", reply=view) if view.busy else self._drawn_reply(view)
+        return self._drawn_message(view)
+
+    def _draw(self, template: str, **context: Any) -> Markup:
+        return Markup(self.fragment(template, **context))
 
     def page(
         self,

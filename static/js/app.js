@@ -19,3 +19,4 @@ import "./controllers/maths.js";
 import "./controllers/follow.js";
 
 startControllers();
+performance.mark("nightdesk-ready");

@@ -6,19 +6,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.core.errors import Invalid
 from app.core.ids import ChatId, MessageId
-from app.replies import reply_view
 from app.store import chats, drafts
-from app.store.engine import Session
 from app.web import answers, forms, sidebar, transcript
+from app.web.changes import LONGEST_FOLDER, LONGEST_TITLE, change_chat
 from app.web.composing import composer
 from app.web.house import House, house, person, user
 from app.web.preferences import Preferences
 from app.web.render import preferences_of
-
-_LONGEST_TITLE = 200
-_LONGEST_FOLDER = 80
 
 
 async def home(request: Request) -> Response:
@@ -47,7 +42,7 @@ async def show(request: Request) -> Response:
     if place.before is not None and request.headers.get("hx-request"):
         return here.render.page(request, "chats/_items.html", **_shown(found))
     if found.chat.unread:
-        await _change(request, chat_id, "read", unread=False)
+        await change_chat(here, me.id, chat_id, unread=False)
     async with here.db.read() as s:
         listed = await sidebar.read(s, me.id, preferences_of(request))
         text = await drafts.get(s, me.id, chat_id)
@@ -152,26 +147,22 @@ async def marks(request: Request) -> Response:
 
 async def rename(request: Request) -> Response:
     """`POST /chats/{id}/rename`."""
-    title = " ".join((await forms.form(request)).text("title", most=_LONGEST_TITLE).split())
-    if not title:
-        raise Invalid("A chat needs a title.", field="title")
-    return await _changed(request, "renamed", title=title)
+    return await _changed(request, title=(await forms.form(request)).text("title", most=LONGEST_TITLE))
 
 
 async def pin(request: Request) -> Response:
     """`POST /chats/{id}/pin` with `pinned` (empty: no longer)."""
-    return await _changed(request, "moved", pinned=(await forms.form(request)).flag("pinned"))
+    return await _changed(request, pinned=(await forms.form(request)).flag("pinned"))
 
 
 async def archive(request: Request) -> Response:
     """`POST /chats/{id}/archive` with `archived` (empty: restore)."""
-    return await _changed(request, "moved", archived=(await forms.form(request)).flag("archived"))
+    return await _changed(request, archived=(await forms.form(request)).flag("archived"))
 
 
 async def move(request: Request) -> Response:
     """`POST /chats/{id}/folder`; an empty name takes the chat out of its folder."""
-    name = (await forms.form(request)).optional_text("folder", most=_LONGEST_FOLDER) or ""
-    return await _changed(request, "moved", folder=" ".join(name.split()) or None)
+    return await _changed(request, folder=(await forms.form(request)).text("folder", most=LONGEST_FOLDER))
 
 
 async def delete(request: Request) -> Response:
@@ -188,20 +179,7 @@ async def branch(request: Request) -> Response:
     return answers.go(request, f"/chats/{chat_id}")
 
 
-async def _changed(request: Request, change: str, **fields: Any) -> Response:
+async def _changed(request: Request, **fields: Any) -> Response:
     chat_id = ChatId(answers.path_id(request))
-    await _change(request, chat_id, change, **fields)
+    await change_chat(house(request), user(request), chat_id, **fields)
     return answers.go(request, f"/chats/{chat_id}")
-
-
-async def _change(request: Request, chat_id: ChatId, change: str, **fields: Any) -> None:
-    """Change the person's chat and tell their other pages."""
-    here, me = house(request), user(request)
-
-    async def write(s: Session) -> None:
-        await chats.update(s, await chats.owned(s, chat_id, me), **fields)
-
-    await here.db.write(write)
-    async with here.db.read() as s:
-        row = await chats.row(s, chat_id, me)
-    here.bulletin.publish(me, "chat", {"change": change, **reply_view.of_chat(row)})

@@ -1,5 +1,6 @@
 // Search and commands: one field over all chats and everything the page can do. Loaded when first asked for.
 import { nextTheme } from "./theme.js";
+import { sayTimes } from "./time_zone.js";
 import { address } from "../lib/send.js";
 import { fragment } from "../lib/trusted.js";
 
@@ -38,6 +39,7 @@ function makePalette() {
     const answer = await fetch(address(`/search?q=${encodeURIComponent(words)}`), { headers: { Accept: "text/html", "HX-Request": "true" } });
     if (mine !== asked) return;
     results.replaceChildren(commandsFor(words), answer.ok ? fragment(await answer.text()) : "");
+    sayTimes(results);
     select(0);
   }
   const options = () => [...results.querySelectorAll(".result")];

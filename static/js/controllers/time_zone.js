@@ -11,7 +11,7 @@ register("time-zone", (body) => {
   sayTimes(body);
 });
 
-function sayTimes(root) {
+export function sayTimes(root) {
   for (const element of root.querySelectorAll?.("time[datetime]:not([data-said])") ?? []) {
     const time = new Date(element.dateTime);
     element.textContent = time.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });

@@ -4,10 +4,12 @@
 
 const makers = new Map();
 const connected = new Map();
+let started = false;
 
 export function register(name, connect) {
   makers.set(name, connect);
-  if (document.readyState !== "loading") connectWithin(document.documentElement);
+  // Not before its module has run to its end: what stands below this call does not exist yet.
+  if (started) queueMicrotask(() => connectWithin(document.documentElement));
 }
 
 function connectWithin(root) {
@@ -32,6 +34,7 @@ function disconnectGone() {
 }
 
 export function startControllers() {
+  started = true;
   connectWithin(document.documentElement);
   new MutationObserver((changes) => {
     let gone = false;
