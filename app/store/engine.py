@@ -10,26 +10,20 @@ wait for a write or for another read inside its `async with`.
 """
 
 import asyncio
-import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection as SyncConnection, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.core.errors import Closing, StorageBusy
+from app.core.errors import Closing
 from app.store import schema
-from app.store.copy import connect
-from app.store.driver import Connection
-from app.store.faults import fault_of, storage_busy
+from app.store.connections import Connections
+from app.store.faults import fault_of
 from app.store.folder import DataFolder
 from app.tasks import Tasks
 
@@ -38,20 +32,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Session = AsyncSession
 
-# How long a write waits for its turn and for locks of other processes together, in milliseconds.
-PATIENCE = 5_000
 READERS = 4
-
-PRAGMAS = {
-    "journal_mode": "WAL",
-    "synchronous": "FULL",  # an accepted message survives a power cut
-    "foreign_keys": "ON",
-    "trusted_schema": "OFF",
-    "busy_timeout": PATIENCE,
-    "journal_size_limit": 4 * 1024 * 1024,  # what is left of the WAL after a large transaction
-    "mmap_size": 0,  # makes the corruption named above worse, and a full disk a SIGBUS
-    "secure_delete": "FAST",
-}
 
 
 def is_sound(version: tuple[int, int, int]) -> bool:
@@ -77,13 +58,10 @@ class Database:
         self.sqlite_version = version
         self.single = not is_sound(version)
         self._tasks = tasks
-        self._turn = asyncio.Lock()
         self._writes: set[asyncio.Task[Any]] = set()
         self._closed = False
-        self._writer = _engine(folder.database, "rwc", connections=1)
-        self._reader = self._writer if self.single else _engine(folder.database, "ro", connections=READERS)
-        self._writing = _sessions(self._writer, begin="BEGIN IMMEDIATE")
-        self._reading = _sessions(self._reader, begin="BEGIN")
+        self._writer = Connections(folder.database, "rw", count=1)
+        self._readers = self._writer if self.single else Connections(folder.database, "ro", READERS)
 
     @classmethod
     async def open(
@@ -133,25 +111,19 @@ class Database:
         self._closed = True
         if self._writes:
             await asyncio.wait(self._writes)
-        if not self.single:
-            await self._reader.dispose()
-        await self._writer.dispose()
+        await self._readers.close()
+        await self._writer.close()
 
     @asynccontextmanager
     async def _read(self) -> AsyncIterator[Session]:
-        session = self._reading()
         try:
-            await _start(session)
-            yield session
+            async with self._readers.session("BEGIN", query_only=True) as (session, _):
+                yield session
         except Exception as error:
             fault = fault_of(error, self.folder.path)
             if fault is None:
                 raise
-            if not isinstance(fault, StorageBusy):
-                await session.invalidate()
             raise fault from error
-        finally:
-            await session.close()
 
     async def _attempt(self, fn: Callable[[Session], Awaitable[T]]) -> _Done[T] | _Failed:
         """A failure is handed over as a value: it is the caller's to show, not an error of the task."""
@@ -166,80 +138,9 @@ class Database:
             return _Failed(fault)
 
     async def _transact(self, fn: Callable[[Session], Awaitable[T]]) -> T:
-        patience = await self._take_turn()
-        try:
-            async with self._writing() as session:
-                try:
-                    await _start(session, patience)
-                    value = await fn(session)
-                    await session.commit()
-                except Exception as error:
-                    fault = fault_of(error, self.folder.path)
-                    if fault is not None and not isinstance(fault, StorageBusy):
-                        # A connection that met such an error is not trusted again: the next write opens one.
-                        await session.invalidate()
-                    raise
-            return value
-        finally:
-            self._turn.release()
-
-    async def _take_turn(self) -> int:
-        """Wait for the writer; returns the milliseconds left for waiting for locks of other processes."""
-        began = asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout(PATIENCE / 1000):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise storage_busy("another write held the database for too long") from None
-        waited = (asyncio.get_running_loop().time() - began) * 1000
-        # In steps of half a second: a change costs a statement, and in ordinary times there is none.
-        return max(0, PATIENCE - int(waited) // 500 * 500)
-
-
-def _engine(path: Path, mode: str, connections: int) -> AsyncEngine:
-    # The driver begins nothing by itself (autocommit): `_begin` does, with the kind of transaction we want.
-    connector = partial(connect, path, mode, check_same_thread=False)
-    engine = create_async_engine(
-        "sqlite+aiosqlite://",
-        async_creator=lambda: Connection(connector),
-        poolclass=AsyncAdaptedQueuePool,
-        pool_size=connections,
-        max_overflow=0,
-        pool_timeout=PATIENCE / 1000,
-        json_serializer=partial(json.dumps, separators=(",", ":")),
-    )
-    event.listen(engine.sync_engine, "connect", partial(_prepare, mode == "ro"))
-    event.listen(engine.sync_engine, "begin", _begin)
-    return engine
-
-
-def _sessions(engine: AsyncEngine, begin: str) -> async_sessionmaker[Session]:
-    return async_sessionmaker(engine.execution_options(begin=begin), expire_on_commit=False, autoflush=False)
-
-
-async def _start(session: Session, patience: int = PATIENCE) -> None:
-    """Begin the session's transaction, and give it the connection that `prepared` uses."""
-    await session.connection(execution_options={"patience": patience})
-    session.info["driver"] = session.sync_session.connection().connection.driver_connection
-
-
-def _prepare(read_only: bool, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    cursor = connection.cursor()
-    for name, value in PRAGMAS.items():
-        if not (read_only and name == "journal_mode"):
-            cursor.execute(f"PRAGMA {name} = {value}")
-    cursor.close()
-
-
-def _begin(connection: SyncConnection) -> None:
-    """Begin as the session's options say; a pragma that they want is set only where it differs."""
-    options = connection.get_execution_options()
-    reading = options["begin"] == "BEGIN"
-    wanted = {"busy_timeout": options.get("patience", PATIENCE), "query_only": int(reading)}
-    for name, value in wanted.items():
-        if connection.info.get(name) != value:
-            connection.exec_driver_sql(f"PRAGMA {name} = {value}")
-            connection.info[name] = value
-    driver = connection.connection.dbapi_connection
-    assert driver is not None
-    driver.run_async(lambda raw: raw.cursor().execute(options["begin"]))
+        async with self._writer.session("BEGIN IMMEDIATE", query_only=False) as (session, link):
+            value = await fn(session)
+            if session.dirty or session.new or session.deleted:
+                await session.flush()
+            await link.commit()
+        return value
