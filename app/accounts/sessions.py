@@ -7,6 +7,7 @@ cannot part.
 """
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,12 +19,14 @@ from app.accounts.names import checked_name, folded
 from app.accounts.passwords import Passwords
 from app.accounts.rates import Rates
 from app.core.clock import now_ms
-from app.core.errors import Invalid, NotAllowed, NotFound, StorageFault
+from app.core.errors import Invalid, NightdeskError, NotAllowed, NotFound
 from app.core.ids import UserId
 from app.store import people
 from app.store.engine import Database, Session
 from app.store.tables import ApiKey, LoginSession, User
 from app.tasks import Tasks
+
+logger = logging.getLogger(__name__)
 
 DAY = 24 * 60 * 60 * 1000
 IDLE, LONGEST = 14 * DAY, 90 * DAY
@@ -148,8 +151,9 @@ class Sessions:
 
         try:
             await self._db.write(write)
-        except StorageFault:
-            known.seen = 0  # tried again with the next request; a full disk signs nobody out
+        except NightdeskError as error:  # a full disk, or the server is closing: nobody is signed out for it
+            logger.info("the last use of a session was not noted: %s", error)
+            known.seen = 0
 
     # Ending
 
