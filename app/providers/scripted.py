@@ -24,13 +24,13 @@ After the last step a turn ends as `tool_use` if it called something, else as `e
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from app.core.errors import IdleTimeout, ProviderError, WrongProtocol
 from app.core.messages import StopReason, ToolUsePart, Usage
-from app.core.text import fill
+from app.core.text import fields_of, fill
 from app.outbound import Http
 from app.providers.base import (
     CallSeen,
@@ -82,16 +82,13 @@ class Script:
 
 def read_script(written: Any) -> Script:
     """Check a script. Raises BadScript, which says where it is wrong."""
-    if (
-        not isinstance(written, Mapping)
-        or not isinstance(written.get("turns"), Sequence)
-        or not written["turns"]
-    ):
+    if not isinstance(written, Mapping) or not isinstance(written.get("turns"), list) or not written["turns"]:
         raise BadScript('a script is {"turns": [[step, ...], ...]}')
     for number, turn in enumerate(written["turns"], 1):
-        for step in turn if isinstance(turn, Sequence) and not isinstance(turn, str) else [turn]:
-            if (problem := _problem(step)) is not None:
-                raise BadScript(f"turn {number}: {problem}")
+        if not isinstance(turn, list):
+            raise BadScript(f"turn {number} is no list of steps")
+        if problem := next((problem for step in turn if (problem := _problem(step))), None):
+            raise BadScript(f"turn {number}: {problem}")
     models = tuple(str(name) for name in written.get("models", ["script"]))
     return Script(tuple(tuple(turn) for turn in written["turns"]), models)
 
@@ -102,17 +99,20 @@ def _problem(step: Any) -> str | None:
         return f"{step!r} is no step"
     kinds = [kind for kind in _PLAYED if kind in step]
     if len(kinds) != 1:
-        return f"{dict(step)} is none of {', '.join(_PLAYED)}"
-    value = step[kinds[0]]
-    if not isinstance(value, _PLAYED[kinds[0]]):
-        return f"{kinds[0]} cannot be {value!r}"
-    if kinds[0] == "call" and not isinstance(step["call"].get("name"), str):
-        return "a call has a name"
-    if kinds[0] == "error" and value not in _ERRORS:
+        return f"{dict(step)} is not one of {', '.join(_PLAYED)}"
+    kind, value = kinds[0], step[kinds[0]]
+    if not isinstance(value, _PLAYED[kind]):
+        return f"{kind} cannot be {value!r}"
+    if kind == "call":
+        return None if isinstance(step["call"].get("name"), str) else "a call has a name"
+    if kind == "error" and value not in _ERRORS:
         return f"{value!r} is none of the errors {', '.join(sorted(_ERRORS))}"
-    if kinds[0] == "stop" and value not in _STOPS:
+    if kind == "stop" and value not in _STOPS:
         return f"{value!r} is none of the stop reasons {', '.join(_STOPS)}"
-    return None
+    if kind in ("text", "reasoning") and (unknown := fields_of(step[kind]) - {"prompt"}):
+        return f"{{{{ {unknown.pop()} }}}} stands for nothing"
+    rate = step.get("rate", 1)
+    return None if isinstance(rate, int | float) and rate > 0 else f"a rate cannot be {rate!r}"
 
 
 _PLAYED: Mapping[str, type | tuple[type, ...]] = {
