@@ -168,7 +168,7 @@ def _fragment(request: Request, found: Problem) -> str:
 
 def _page(request: Request, found: Problem) -> Response:
     render, context = house(request).render, _context(request, found)
-    return render.page(request, "errors/page.html", headers=found.headers, **context)
+    return render.page(request, "errors/page.html", code=found.status, headers=found.headers, **context)
 
 
 def _context(request: Request, found: Problem) -> dict[str, Any]:
@@ -212,7 +212,7 @@ async def _sign_in_again(request: Request, found: Problem) -> Response:
     return house(request).render.page(
         request,
         "sign_in/page.html",
-        status=401,
+        code=401,
         headers=found.headers,
         host=request.headers.get("host", ""),
         next=way_back(request),

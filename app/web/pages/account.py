@@ -130,7 +130,7 @@ async def _page(
     return here.render.page(
         request,
         "account/show.html",
-        status=found.status if found else 200,
+        code=found.status if found else 200,
         headers=found.headers if found else None,
         section="account",
         **context,

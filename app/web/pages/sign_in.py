@@ -173,7 +173,7 @@ def _page(request: Request, template: str, error: NightdeskError | None, **conte
     return house(request).render.page(
         request,
         template,
-        status=found.status if found else 200,
+        code=found.status if found else 200,
         headers=found.headers if found else None,
         fault=found.detail if found else None,
         field=getattr(error, "field", None),

@@ -113,7 +113,7 @@ async def _page(
     return here.render.page(
         request,
         "users/show.html",
-        status=found.status if found else 200,
+        code=found.status if found else 200,
         headers=found.headers if found else None,
         section="users",
         users=await here.people.everybody(),
