@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from app.accounts.access import Scope
+from app.accounts.names import folded
 from app.config import Settings
 from app.control import CommandFailed
 from app.core.clock import now_ms
@@ -33,9 +35,7 @@ async def user_reset(house: House, name: str) -> str:
     return f"One sign-in for '{name}', within a day, below the address of this server:\n/sign-in/link?token={token}"
 
 
-async def key_add(house: House, name: str, scope: str) -> str:
-    from app.accounts.names import folded
-
+async def key_add(house: House, name: str, scope: Scope) -> str:
     async with house.db.read() as s:
         user = await people.user_by_name(s, folded(name))
     if user is None:

@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 PREFIX = "NIGHTDESK_"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class BadSettings(Exception):
@@ -23,8 +24,8 @@ class Settings:
     """Everything that is set outside the browser. Each field is a key of `nightdesk.toml`, `NIGHTDESK_<KEY>`
     in the environment and, where it says so, an option of `serve`."""
 
-    data: Path = Path("data")
-    """The data folder (`--data`)."""
+    data: Path = ROOT / "data"
+    """The data folder (`--data`): `data` beside run.py, wherever it is started from."""
     host: str = "127.0.0.1"
     """The address to listen on (`--host`)."""
     port: int = 8787
@@ -98,7 +99,9 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     found = {name: value for name, value in found.items() if name not in _NOT_SETTINGS}
     for name in found:
         if name not in _HINTS:
-            raise BadSettings(f"The environment sets {PREFIX}{name.upper()}, which is no setting of Nightdesk.")
+            raise BadSettings(
+                f"The environment sets {PREFIX}{name.upper()}, which is no setting of Nightdesk."
+            )
     return dict(found)
 
 
@@ -126,7 +129,9 @@ def _typed(name: str, value: Any) -> Any:
     try:
         return _convert(kind, value)
     except (TypeError, ValueError) as error:
-        raise BadSettings(f"The setting '{name}' cannot be {value!r}: {_EXPECTED.get(kind, 'text')} is needed.") from error
+        raise BadSettings(
+            f"The setting '{name}' cannot be {value!r}: {_EXPECTED.get(kind, 'text')} is needed."
+        ) from error
 
 
 _EXPECTED: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", Path: "a path"}
@@ -164,7 +169,9 @@ def _checked(settings: Settings) -> Settings:
     if not 0 <= settings.port <= 65535:
         raise BadSettings(f"The port must lie between 0 and 65535, not {settings.port}.")
     if settings.log_level not in ("debug", "info", "warning", "error"):
-        raise BadSettings(f"The setting 'log_level' is debug, info, warning or error, not '{settings.log_level}'.")
+        raise BadSettings(
+            f"The setting 'log_level' is debug, info, warning or error, not '{settings.log_level}'."
+        )
     for name in (f.name for f in fields(settings) if _HINTS[f.name] in (int, float)):
         if getattr(settings, name) < 0:
             raise BadSettings(f"The setting '{name}' cannot be negative.")

@@ -75,7 +75,7 @@ class Opened:
     house: House
     outbound: Outbound
     recovery: Recovery
-    local: Local | None
+    local: Local
 
 
 @contextlib.asynccontextmanager
@@ -95,15 +95,14 @@ async def opened(settings: Settings, folder: DataFolder) -> AsyncIterator[Opened
 
         outbound = Outbound()
         closing.push_async_callback(outbound.close)
-        local = Local(tasks, idle=settings.local_model_idle) if settings.local_model else None
-        if local is not None:
-            closing.push_async_callback(local.close)
+        local = Local(tasks, idle=settings.local_model_idle, enabled=settings.local_model)
+        closing.push_async_callback(local.close)
         models = Models(
             db,
             Table(outbound.http("provider"), local),
             vault,
             tasks,
-            embedded=local.models if local is not None and local.available else (),
+            embedded=local.models,
             discovery=Discovery(outbound.http("discovery"), tasks),
             settings=EndpointSettings(idle_timeout=settings.idle_timeout),
         )

@@ -14,7 +14,9 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "nightdesk.toml").write_text('port = 1\nhost = "10.0.0.1"\ndrain = 3\n')
-    settings = load_settings({"NIGHTDESK_PORT": "2", "NIGHTDESK_HOST": "10.0.0.2"}, {"data": tmp_path, "port": 3})
+    settings = load_settings(
+        {"NIGHTDESK_PORT": "2", "NIGHTDESK_HOST": "10.0.0.2"}, {"data": tmp_path, "port": 3}
+    )
     assert (settings.port, settings.host, settings.drain) == (3, "10.0.0.2", 3.0)
 
 
@@ -37,7 +39,9 @@ def test_lists_come_from_toml_or_from_commas(tmp_path: Path) -> None:
         ({"NIGHTDESK_ROOT_PATH": "chat"}, "root path"),
     ],
 )
-def test_a_bad_variable_stops_the_start_and_is_named(tmp_path: Path, environ: dict[str, str], named: str) -> None:
+def test_a_bad_variable_stops_the_start_and_is_named(
+    tmp_path: Path, environ: dict[str, str], named: str
+) -> None:
     with pytest.raises(BadSettings, match=named):
         load_settings(environ, {"data": tmp_path})
 

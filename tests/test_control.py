@@ -55,6 +55,7 @@ async def test_the_socket_of_a_killed_server_is_replaced(tmp_path: Path) -> None
     await second.open()
     assert await ask(tmp_path / "control", "greet", {"name": "ada"}) == "Hello ada"
     await second.close()
+    await first.close()
 
 
 async def test_rubbish_on_the_socket_harms_nobody(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ LIVE: frozenset[Phase] = frozenset({"accepted", "running", "waiting"})
 ENDED: frozenset[Phase] = frozenset({"complete", "stopped", "failed", "interrupted"})
 
 MOVES: dict[Phase, frozenset[Phase]] = {
-    "accepted": frozenset({"running"}) | ENDED,
+    "accepted": ENDED | {"running"},
     # A restart runs a reply again: that is a move from running to running, under a new run token.
-    "running": frozenset({"running", "waiting"}) | ENDED,
-    "waiting": frozenset({"running"}) | ENDED,
+    "running": ENDED | {"running", "waiting"},
+    "waiting": ENDED | {"running"},
     "complete": frozenset(),
     "stopped": frozenset(),
     "failed": frozenset(),
