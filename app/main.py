@@ -299,3 +299,5 @@ def set_up_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for chatty in ("alembic", "uvicorn", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
