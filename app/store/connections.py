@@ -24,6 +24,9 @@ from app.store.faults import fault_of, storage_busy
 # How long a session waits for a connection and for locks of other processes together, in milliseconds.
 PATIENCE = 5_000
 
+READING = "BEGIN"
+WRITING = "BEGIN IMMEDIATE"
+
 PRAGMAS = {
     "journal_mode": "WAL",
     "synchronous": "FULL",  # an accepted message survives a power cut
@@ -42,22 +45,23 @@ class Link:
     def __init__(self, connection: AsyncConnection, driver: Connection) -> None:
         self.connection = connection
         self.driver = driver
-        self.broken = False
         self._set = {"busy_timeout": PATIENCE, "query_only": 0}
 
-    def session(self) -> AsyncSession:
-        """A session in this connection's transaction; `prepared` finds the driver in its `info`."""
-        return AsyncSession(
-            bind=self.connection, expire_on_commit=False, autoflush=False, info={"driver": self.driver}
-        )
+    @property
+    def in_transaction(self) -> bool:
+        return self.driver.in_transaction
 
-    async def begin(self, statement: str, *, patience: int, query_only: bool) -> None:
-        """`patience` in milliseconds. A pragma costs as much as a statement, so it is set where it differs only."""
-        for name, value in (("busy_timeout", patience), ("query_only", int(query_only))):
-            if self._set[name] != value:
-                await self.driver.cursor().execute(f"PRAGMA {name} = {value}")
-                self._set[name] = value
+    async def run(self, statement: str) -> None:
         await self.driver.cursor().execute(statement)
+
+    async def begin(self, kind: str, patience: int) -> None:
+        """`patience` in milliseconds. A pragma costs as much as a statement, so it is set where it differs only."""
+        query_only = int(kind == READING)
+        for name, value in (("busy_timeout", patience), ("query_only", query_only)):
+            if self._set[name] != value:
+                await self.run(f"PRAGMA {name} = {value}")
+                self._set[name] = value
+        await self.run(kind)
 
     async def commit(self) -> None:
         await self.driver.commit()
@@ -65,17 +69,40 @@ class Link:
     async def rollback(self) -> None:
         await self.driver.rollback()
 
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[AsyncSession]:
+        """A session in this connection's transaction, which it neither commits nor rolls back.
+
+        `prepared` finds the driver in its `info`.
+        """
+        info = {"driver": self.driver}
+        session = AsyncSession(self.connection, expire_on_commit=False, autoflush=False, info=info)
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    async def close(self, at_once: bool = False) -> None:
+        """`at_once`: without waiting; the connection's thread closes it after what it is doing, which rolls back."""
+        connection = self.connection.sync_connection
+        if at_once and connection is not None:
+            connection.invalidate()
+        await self.connection.close()
+
 
 class Connections:
     """At most `count` connections to the database at `path`, opened when first needed; `mode` as in `copy.connect`."""
 
     def __init__(self, path: Path, mode: str, count: int) -> None:
-        self._path = path
         connector = partial(connect, path, mode, check_same_thread=False)
+        self._path = path
         self._engine = create_async_engine(
             "sqlite+aiosqlite://",
             async_creator=lambda: Connection(connector),
             poolclass=NullPool,
+            # Transactions are ours: what SQLAlchemy calls one neither begins nor ends anything.
+            isolation_level="AUTOCOMMIT",
+            skip_autocommit_rollback=True,
             json_serializer=partial(json.dumps, separators=(",", ":")),
         )
         event.listen(self._engine.sync_engine, "connect", partial(_prepare, mode == "ro"))
@@ -84,23 +111,24 @@ class Connections:
         self._closed = False
 
     @asynccontextmanager
-    async def session(self, begin: str, *, query_only: bool) -> AsyncIterator[tuple[AsyncSession, Link]]:
-        """A session in a transaction begun with the statement `begin`, rolled back at the end unless committed.
+    async def transaction(self, kind: str, patience: int = PATIENCE) -> AsyncIterator[Link]:
+        """A connection in a transaction of the `kind` READING or WRITING, rolled back at the end unless committed.
 
-        Raises StorageBusy if no connection comes free, and whatever SQLite says.
+        Waits for `patience` milliseconds at most, for a connection and for other processes together.
+        Raises StorageBusy if no connection comes free, and what SQLite says.
         """
-        patience = await self._take_turn()
+        patience = await self._take_turn(patience)
         try:
             link = self._free.pop() if self._free else await self._open()
-            session = link.session()
+            broken = False
             try:
-                await link.begin(begin, patience=patience, query_only=query_only)
-                yield session, link
+                await link.begin(kind, patience)
+                yield link
             except BaseException as error:
-                link.broken = self._breaks(error)
+                broken = self._breaks(error)
                 raise
             finally:
-                await self._end(session, link)
+                await self._end(link, broken)
         finally:
             self._turns.release()
 
@@ -108,22 +136,21 @@ class Connections:
         """Close those that are free, and those that are lent when they come back."""
         self._closed = True
         while self._free:
-            await self._free.pop().connection.close()
+            await self._free.pop().close()
 
-    async def _take_turn(self) -> int:
+    async def _take_turn(self, patience: int) -> int:
+        """Wait for a connection; returns the milliseconds of patience that are left."""
         loop = asyncio.get_running_loop()
         if not self._turns.locked():
             await self._turns.acquire()
-            return PATIENCE
+            return patience
         began = loop.time()
         try:
-            async with asyncio.timeout(PATIENCE / 1000):
+            async with asyncio.timeout(patience / 1000):
                 await self._turns.acquire()
         except TimeoutError:
             raise storage_busy("no connection came free") from None
-        # In steps of half a second: a change costs a statement, and in ordinary times there is none.
-        waited = int((loop.time() - began) * 1000) // 500 * 500
-        return max(0, PATIENCE - waited)
+        return left(patience, loop.time() - began)
 
     async def _open(self) -> Link:
         connection = await self._engine.connect()
@@ -136,19 +163,21 @@ class Connections:
         fault = fault_of(error, self._path)
         return isinstance(error, asyncio.CancelledError) or not isinstance(fault, StorageBusy | None)
 
-    async def _end(self, session: AsyncSession, link: Link) -> None:
-        if link.broken:
-            # Without waiting: the connection's thread closes it after whatever it is doing, which rolls back.
-            connection = link.connection.sync_connection
-            assert connection is not None
-            connection.invalidate()
-        elif link.driver.in_transaction:
+    async def _end(self, link: Link, broken: bool) -> None:
+        if broken or self._closed:
+            await link.close(at_once=broken)
+            return
+        if link.in_transaction:
             await link.rollback()
-        await session.close()
-        if link.broken or self._closed:
-            await link.connection.close()
-        else:
-            self._free.append(link)
+        self._free.append(link)
+
+
+def left(patience: int, waited: float) -> int:
+    """What is left of `patience` (milliseconds) after `waited` seconds, in steps of half a second.
+
+    A step costs a statement, and in ordinary times there is none.
+    """
+    return max(0, patience - int(waited * 1000) // 500 * 500)
 
 
 def _prepare(read_only: bool, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

@@ -1,8 +1,9 @@
 """The database as the rest of the house sees it: `read()` and `write(fn)`.
 
-One connection writes, in short `BEGIN IMMEDIATE` transactions, one after another; some read-only ones read,
-each session from one snapshot. A write is a task of its own: whoever waits for it may be cancelled, it may
-not, for a transaction cut off in the middle keeps its lock until the busy time-out.
+One connection writes, in short `BEGIN IMMEDIATE` transactions; some read-only ones read, each session from one
+snapshot. Writes are run by a task of their own, one after another: whoever waits for one may be cancelled, it
+may not, for a transaction cut off in the middle keeps its lock until the busy time-out. Writes that come while
+one is under way share the next transaction and its trip to the disk; each is answered after that commit.
 
 Below SQLite 3.51.3 two connections that write or checkpoint at once can corrupt a WAL database
 (https://sqlite.org/wal.html#walresetbug); there one connection does everything. A read must therefore never
@@ -12,17 +13,18 @@ wait for a write or for another read inside its `async with`.
 import asyncio
 import logging
 import sqlite3
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.core.errors import Closing
 from app.store import schema
-from app.store.connections import Connections
+from app.store.connections import PATIENCE, READING, WRITING, Connections, Link, left
 from app.store.faults import fault_of
 from app.store.folder import DataFolder
 from app.tasks import Tasks
@@ -33,6 +35,8 @@ T = TypeVar("T")
 Session = AsyncSession
 
 READERS = 4
+# How long a transaction takes in further writes, in seconds: the first of them waits for its commit that long.
+TOGETHER = 0.02
 
 
 def is_sound(version: tuple[int, int, int]) -> bool:
@@ -50,6 +54,19 @@ class _Failed:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write that waits or runs. Its outcome is a value: the caller, who is to show it, may be gone."""
+
+    fn: Callable[[Session], Awaitable[Any]]
+    outcome: asyncio.Future[_Done[Any] | _Failed]
+    since: float
+
+    def end(self, outcome: _Done[Any] | _Failed) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
 class Database:
     """The open database of one data folder. Made by `open`; `close` waits for the writes under way."""
 
@@ -58,7 +75,8 @@ class Database:
         self.sqlite_version = version
         self.single = not is_sound(version)
         self._tasks = tasks
-        self._writes: set[asyncio.Task[Any]] = set()
+        self._waiting: deque[_Write] = deque()
+        self._writing: asyncio.Task[None] | None = None
         self._closed = False
         self._writer = Connections(folder.database, "rw", count=1)
         self._readers = self._writer if self.single else Connections(folder.database, "ro", READERS)
@@ -98,26 +116,30 @@ class Database:
         """
         if self._closed:
             raise Closing
-        task = self._tasks.start("write", self._attempt(fn))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-        outcome = await asyncio.shield(task)
+        if self._writing is not None and self._writing is asyncio.current_task():
+            raise RuntimeError("a write inside a write would wait for itself")
+        loop = asyncio.get_running_loop()
+        write = _Write(fn, loop.create_future(), loop.time())
+        self._waiting.append(write)
+        if self._writing is None:
+            self._writing = self._tasks.start("writes", self._write_all())
+        outcome = await asyncio.shield(write.outcome)
         if isinstance(outcome, _Failed):
             raise outcome.error
-        return outcome.value
+        return cast(T, outcome.value)
 
     async def close(self) -> None:
         """Refuse new writes, wait for those under way, close every connection."""
         self._closed = True
-        if self._writes:
-            await asyncio.wait(self._writes)
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
         await self._readers.close()
         await self._writer.close()
 
     @asynccontextmanager
     async def _read(self) -> AsyncIterator[Session]:
         try:
-            async with self._readers.session("BEGIN", query_only=True) as (session, _):
+            async with self._readers.transaction(READING) as link, link.session() as session:
                 yield session
         except Exception as error:
             fault = fault_of(error, self.folder.path)
@@ -125,22 +147,63 @@ class Database:
                 raise
             raise fault from error
 
-    async def _attempt(self, fn: Callable[[Session], Awaitable[T]]) -> _Done[T] | _Failed:
-        """A failure is handed over as a value: it is the caller's to show, not an error of the task."""
+    async def _write_all(self) -> None:
+        under_way: list[_Write] = []
         try:
-            return _Done(await self._transact(fn))
-        except Exception as error:
-            fault = fault_of(error, self.folder.path)
-            if fault is None:
-                return _Failed(error)
-            fault.__cause__ = error
-            logger.error("a write failed: %s", fault)
-            return _Failed(fault)
+            while self._waiting:
+                under_way.clear()
+                await self._write_some(under_way)
+        finally:
+            self._writing = None
+            # Something is left only if this task was cancelled.
+            for write in (*under_way, *self._waiting):
+                write.end(_Failed(Closing()))
+            self._waiting.clear()
 
-    async def _transact(self, fn: Callable[[Session], Awaitable[T]]) -> T:
-        async with self._writer.session("BEGIN IMMEDIATE", query_only=False) as (session, link):
-            value = await fn(session)
-            if session.dirty or session.new or session.deleted:
-                await session.flush()
-            await link.commit()
-        return value
+    async def _write_some(self, under_way: list[_Write]) -> None:
+        """Some of the writes that wait, in one transaction. If that fails they all do."""
+        loop = asyncio.get_running_loop()
+        oldest = self._waiting[0]
+        until = loop.time() + TOGETHER
+        outcomes = []
+        try:
+            patience = left(PATIENCE, loop.time() - oldest.since)
+            async with self._writer.transaction(WRITING, patience) as link:
+                while self._waiting and (not under_way or loop.time() < until):
+                    under_way.append(self._waiting.popleft())
+                    outcomes.append(await self._run(under_way[-1], link, first=len(under_way) == 1))
+                    if not link.in_transaction:
+                        break
+                else:
+                    await link.commit()
+        except Exception as error:
+            fault = fault_of(error, self.folder.path) or error
+            logger.error("a write failed: %s", fault, exc_info=error)
+            fault.__cause__ = error if fault is not error else None
+            if not under_way:
+                under_way.append(self._waiting.popleft())
+            outcomes = [_Failed(fault)] * len(under_way)
+        for write, outcome in zip(under_way, outcomes, strict=True):
+            write.end(outcome)
+
+    async def _run(self, write: _Write, link: Link, first: bool) -> _Done[Any] | _Failed:
+        """Run one write; if it refuses, nothing of it is left. Raises what storage is to blame for."""
+        if not first:
+            await link.run("SAVEPOINT one")
+        try:
+            async with link.session() as session:
+                value = await write.fn(session)
+                if session.dirty or session.new or session.deleted:
+                    await session.flush()
+            if not first:
+                await link.run("RELEASE one")
+        except Exception as error:
+            if fault_of(error, self.folder.path) is not None:
+                raise
+            if first:
+                await link.rollback()
+            else:
+                await link.run("ROLLBACK TO one")
+                await link.run("RELEASE one")
+            return _Failed(error)
+        return _Done(value)

@@ -13,6 +13,8 @@ from app.store.engine import Session
 BEGIN, END = "\x02", "\x03"
 MAX_WORDS = 16
 _TITLES = 10
+# Fewer letters begin so many words that looking them all up takes longer than a keystroke.
+_BEGINNING = 3
 
 # Scripts that are written without spaces between words; the triggers of migration 0001 have the same ranges.
 _UNSPACED = re.compile(
@@ -82,9 +84,10 @@ _SPACED = text("""
 
 
 async def _spaced(s: Session, scope: str, wanted: list[str], before: int, limit: int) -> list[_Place]:
-    """By whole words, without regard to case and accents, the last one also as a beginning."""
+    """By whole words, without regard to case and accents; the last one, if it is long enough, as a beginning."""
     terms = [f"words : {_quoted(word)}" for word in wanted]
-    query = " AND ".join((f"scope : {scope}", *terms)) + ("*" if _WORD.match(wanted[-1][-1]) else "")
+    begins = len(wanted[-1]) >= _BEGINNING and _WORD.match(wanted[-1][-1])
+    query = " AND ".join((f"scope : {scope}", *terms)) + ("*" if begins else "")
     found = await s.execute(_SPACED, {"query": query, "before": before, "limit": limit})
     return [(row[0], Hit(row[1], row[2], row[3], row[5], row[4])) for row in found.all()]
 

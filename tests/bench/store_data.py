@@ -16,41 +16,21 @@ from typing import Any
 from sqlalchemy import insert
 
 from app.core.clock import now_ms
-from app.core.ids import ChatId, MessageId, UserId, new_id, new_run
-from app.store import chats, messages, people, search
+from app.core.ids import ChatId, MessageId, ReplyId, UserId, new_id, new_run
+from app.core.messages import TextPart
+from app.store import chats, idempotency, messages, people, replies, search
 from app.store.engine import Database, Session
 from app.store.folder import DataFolder
 from app.store.tables import Chat, Message, Part, Reply
 from app.tasks import Tasks
 
 MINUTE = 60_000
-_SYLLABLES = [
-    "ba",
-    "ce",
-    "di",
-    "fo",
-    "gu",
-    "la",
-    "me",
-    "ni",
-    "po",
-    "ru",
-    "sa",
-    "te",
-    "vi",
-    "wo",
-    "xu",
-    "ya",
-    "ze",
-    "al",
-    "en",
-    "or",
-]
+_SYLLABLES = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
 
 
 @dataclass(frozen=True)
 class Generated:
-    """Whose it is, the chat of `big_chat` messages, a word that is in about every message, and one in very few."""
+    """Whose it is, the chat of `big_chat` messages, a word that is in most messages, and one in very few."""
 
     owner: UserId
     big_chat: ChatId
@@ -67,7 +47,7 @@ async def generate(
     owner: UserId | None = None,
     seed: int = 1,
 ) -> Generated:
-    """Fill `database`: the same for the same `seed`, but for ids and times. Without `owner`, a person is added."""
+    """Fill `database`: the same for the same `seed` but for ids and times. Adds a person if `owner` is None."""
     if owner is None:
         owner = UserId((await database.write(_add_owner)).id)
     maker = _Maker(random.Random(seed), owner)
@@ -197,9 +177,8 @@ async def measure() -> None:
         began = time.perf_counter()
         made = await generate(database)
         longer = await generate(database, chats=2, messages=5002, big_chat=5000, owner=made.owner, seed=2)
-        print(
-            f"SQLite {'.'.join(map(str, database.sqlite_version))}, made in {time.perf_counter() - began:.1f} s"
-        )
+        version = ".".join(map(str, database.sqlite_version))
+        print(f"SQLite {version}, made in {time.perf_counter() - began:.1f} s")
         for name, read in _reads(database, made, longer).items():
             print(f"{name:42}", await _times(read))
         await database.close()
@@ -253,10 +232,7 @@ def _reads(database: Database, made: Generated, longer: Generated) -> dict[str, 
 
 
 async def _accept(s: Session, made: Generated) -> None:
-    """What accepting costs the store at least: the key, the chat, the lane, the message, the reply, the outcome."""
-    from app.core.messages import TextPart
-    from app.store import idempotency, replies
-
+    """What accepting costs the store at least; the outcome is there to free the lane for the next one."""
     key, id, run = new_id(), MessageId(new_id()), new_run()
     assert await idempotency.seen(s, made.owner, key) is None
     chat = await chats.owned(s, made.big_chat, made.owner)
@@ -265,7 +241,7 @@ async def _accept(s: Session, made: Generated) -> None:
     await messages.insert(s, chat, id=id, parent=MessageId(chat.leaf or ""), role="user", parts=parts)
     reply = await replies.create(s, chat=made.big_chat, input=id, after=id, run=run, model=None, sampling={})
     await idempotency.record(s, made.owner, key, "0" * 64, "message", id)
-    await replies.outcome(s, reply.id, run, "complete")  # so that the lane is free for the next one
+    await replies.outcome(s, ReplyId(reply.id), run, "complete")
 
 
 if __name__ == "__main__":
