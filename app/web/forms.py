@@ -98,8 +98,16 @@ class Fields(Mapping[str, Any]):
         raise Invalid(f"'{name}' is true or false.", field=name)
 
 
+def is_form(request: Request) -> bool:
+    """Whether the body says that it is a form."""
+    kind = request.headers.get("content-type", "")
+    return kind.lower().startswith(("application/x-www-form-urlencoded", "multipart/form-data"))
+
+
 async def json_object(request: Request) -> Fields:
     """The JSON object that the request carries. Raises Invalid."""
+    if is_form(request):  # whose body may have been read already, for its token
+        raise Invalid("The body of this request is a form, not JSON.")
     body = await request.body()
     try:
         value = json.loads(

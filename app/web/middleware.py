@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.accounts.access import Area, Needs, Person, admit
 from app.core.errors import Invalid, NightdeskError, NotAllowed, SignInNeeded, TooLong
 from app.web import headers, origins, problems
-from app.web.forms import MOST_FIELDS, MOST_FILES
+from app.web.forms import MOST_FIELDS, MOST_FILES, is_form
 from app.web.house import House, visitor
 
 logger = logging.getLogger(__name__)
@@ -233,8 +233,10 @@ def guarded(handler: Handler, needs: Needs, area: Area) -> Handler:
 async def _check_token(request: Request, person: Person) -> None:
     """A change made with a session carries its token, in a header or, from a form, in the field `csrf`."""
     given: Any = request.headers.get("x-csrf-token")
-    kind = request.headers.get("content-type", "")
-    if given is None and kind.startswith(("application/x-www-form-urlencoded", "multipart/form-data")):
+    if given is None and is_form(request):
         given = (await request.form(max_files=MOST_FILES, max_fields=MOST_FIELDS)).get("csrf")
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), person.csrf.encode()):
+    right = isinstance(given, str) and hmac.compare_digest(
+        given.encode("utf-8", "replace"), person.csrf.encode()
+    )
+    if not right:
         raise NotAllowed("This page is from an earlier sign-in. Load it again; what you typed is kept.")
