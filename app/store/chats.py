@@ -63,7 +63,7 @@ async def owned(s: Session, chat_id: ChatId, user: UserId) -> Chat:
 
 async def find(s: Session, chat_id: ChatId) -> Chat | None:
     """The chat whoever owns it, for the server's own work; None if it is gone."""
-    return await s.get(Chat, chat_id)
+    return await _BY_ID.one(s, Chat, chat=chat_id)
 
 
 async def create(
@@ -106,10 +106,11 @@ async def listing(
     archived: bool = False,
     folder: str | None = None,
     pinned: bool | None = None,
+    pinned_first: bool = True,
     cursor: str | None = None,
     limit: int = 100,
 ) -> tuple[list[ChatRow], str | None]:
-    """The person's chats, pinned ones first, then last active first; and the cursor of the next page.
+    """The person's chats, last active first, pinned ones before all if `pinned_first`; and the next page's cursor.
 
     `folder` and `pinned` narrow the list when given. Temporary chats are never listed.
     Raises Invalid for a cursor that isn't ours.
@@ -121,7 +122,7 @@ async def listing(
         values["pinned"] = pinned
     if cursor is not None:
         values |= _position(cursor)
-    found = [ChatRow(*row) for row in await _list(*values).rows(s, **values)]
+    found = [ChatRow(*row) for row in await _list(pinned_first, *values).rows(s, **values)]
     more = len(found) > limit
     found = found[:limit]
     return found, _cursor(found[-1]) if more else None
@@ -213,6 +214,7 @@ async def expire_temporary(s: Session, before_ms: int) -> list[ChatId]:
 
 _T = cast(Table, Chat.__table__)
 _OWNED = Prepared(select(_T).where(_T.c.id == bindparam("chat"), _T.c.owner == bindparam("user")))
+_BY_ID = Prepared(select(_T).where(_T.c.id == bindparam("chat")))
 _SET_LEAF = Prepared(update_rows(_T).where(_T.c.id == bindparam("this")).values(leaf=bindparam("to")))
 _LIVE = text(f"reply.{IN_LANE}")
 
@@ -238,17 +240,19 @@ def _rows() -> Select[*tuple[Any, ...]]:
 
 
 @cache
-def _list(*given: str) -> Prepared:
+def _list(pinned_first: bool, *given: str) -> Prepared:
     """The statement of `listing`, with a condition for each of the values that are given."""
     query = _rows().where(_T.c.archived.is_(bindparam("archived")), _T.c.temporary.is_(False))
     if "folder" in given:
         query = query.where(_T.c.folder == bindparam("folder"))
     if "pinned" in given:
         query = query.where(_T.c.pinned.is_(bindparam("pinned")))
+    order = [_T.c.pinned] if pinned_first else []
+    order += [_T.c.active, _T.c.id]
     if "last_id" in given:
-        last = tuple_(bindparam("last_pinned"), bindparam("last_active"), bindparam("last_id"))
-        query = query.where(tuple_(_T.c.pinned, _T.c.active, _T.c.id) < last)
-    query = query.order_by(_T.c.pinned.desc(), _T.c.active.desc(), _T.c.id.desc())
+        last: list[Any] = [bindparam(f"last_{column.key}") for column in order]
+        query = query.where(tuple_(*order) < tuple_(*last))
+    query = query.order_by(*(column.desc() for column in order))
     return Prepared(query.limit(bindparam("most")))
 
 

@@ -43,6 +43,10 @@ class Cursor:
     async def executemany(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
         await self._connection._execute(self._run, sqlite3.Cursor.executemany, statement, parameters)  # type: ignore[no-untyped-call]
 
+    async def execute_all(self, steps: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
+        """Several statements in one trip, each once for every one of its parameters; the first fault ends it."""
+        await self._connection._execute(self._run_all, steps)  # type: ignore[no-untyped-call]
+
     def _run(self, execute: Callable[..., Any], statement: str, parameters: Sequence[Any]) -> None:
         cursor = self._connection._conn.cursor()
         try:
@@ -52,6 +56,10 @@ class Cursor:
             self.rowcount, self.lastrowid = cursor.rowcount, cursor.lastrowid
         finally:
             cursor.close()
+
+    def _run_all(self, steps: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
+        for statement, parameters in steps:
+            self._run(sqlite3.Cursor.executemany, statement, parameters)
 
     async def fetchall(self) -> list[Any]:
         rows, self.rows = self.rows, []

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, delete, func, insert, select, text as sql
+from sqlalchemy import and_, func, insert, select, text as sql
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
 from app.core.ids import ReplyId, RunId
 from app.store import rows
 from app.store.engine import Session
-from app.store.tables import EventBlob, EventRow, Reply
+from app.store.prepared import Prepared, together
+from app.store.tables import EventBlob, EventRow
 
 # Payloads from this length on (characters of JSON) lie in a table of their own: the log stays quick to scan.
 LARGE = 32 * 1024
@@ -33,12 +35,12 @@ class EventRecord:
     lengths: list[int] | None = None
 
 
+_INSERT = Prepared(insert(EventRow.__table__).prefix_with("OR REPLACE"))  # type: ignore[arg-type]
+_INSERT_BLOB = Prepared(insert(EventBlob.__table__).prefix_with("OR REPLACE"))  # type: ignore[arg-type]
+
+
 async def insert_all(s: Session, reply: ReplyId, run: RunId, records: Sequence[EventRecord]) -> None:
-    """Store the whole log of a run, in place of what there is of it. Nothing happens if the reply is gone."""
-    if await s.scalar(select(Reply.id).where(Reply.id == reply)) is None:
-        return
-    for table in (EventRow, EventBlob):
-        await s.execute(delete(table).where(table.reply == reply, table.run == run))
+    """Store the whole log of a run. Nothing happens if the reply is gone."""
     events: list[dict[str, Any]] = []
     blobs: list[dict[str, Any]] = []
     for record in records:
@@ -48,10 +50,10 @@ async def insert_all(s: Session, reply: ReplyId, run: RunId, records: Sequence[E
         if large:
             blobs.append({**key, "data": data})
         events.append({**key, **_row(record), "data": None if large else data})
-    if events:
-        await s.execute(insert(EventRow.__table__), events)  # type: ignore[arg-type]
-    if blobs:
-        await s.execute(insert(EventBlob.__table__), blobs)  # type: ignore[arg-type]
+    try:
+        await together(s, _INSERT.step(*events), _INSERT_BLOB.step(*blobs))
+    except IntegrityError:
+        return  # of the foreign key to the reply: there is nobody left to read them
 
 
 def _row(record: EventRecord) -> dict[str, Any]:

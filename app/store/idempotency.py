@@ -3,6 +3,7 @@
 from sqlalchemy import bindparam, delete, select
 
 from app.core.clock import now_ms
+from app.core.errors import KeyReused
 from app.core.ids import UserId
 from app.store import rows
 from app.store.engine import Session
@@ -18,6 +19,14 @@ _SEEN = Prepared(
 
 async def seen(s: Session, user: UserId, key: str) -> Idempotency | None:
     return await _SEEN.one(s, Idempotency, user=user, key=key)
+
+
+async def made(s: Session, user: UserId, key: str, fingerprint: str) -> str | None:
+    """The id of what was made under the key, None for a new key. Raises KeyReused if it was for something else."""
+    known = await seen(s, user, key)
+    if known is not None and known.fingerprint != fingerprint:
+        raise KeyReused
+    return known.made if known else None
 
 
 async def record(s: Session, user: UserId, key: str, fingerprint: str, kind: str, made: str) -> None:

@@ -15,7 +15,7 @@ from app.core.ids import ChatId, MessageId, ReplyId, UserId
 from app.core.messages import Part, Role
 from app.store import parts as store_parts, rows
 from app.store.engine import Session
-from app.store.prepared import Prepared
+from app.store.prepared import Prepared, attach, together
 from app.store.tables import Chat, Message, Part as PartRow
 
 
@@ -127,14 +127,14 @@ async def insert(
         by_application=by_application,
         **more,
     )
+    advance = _ADVANCE.step({"this": chat.id, "next": message.position + 1, "now": message.created})
     try:
-        await rows.add(s, message)
+        await together(s, rows.insertion(message), store_parts.step(id, parts), advance)
     except IntegrityError as error:
         if "FOREIGN KEY" in str(error.orig):
-            raise NotFound("This chat was deleted.") from error
+            raise NotFound("This chat, or a file that goes with the message, was deleted.") from error
         raise KeyReused("This id already belongs to another message. Send again with a fresh one.") from error
-    await store_parts.write(s, id, parts)
-    await _ADVANCE.change(s, this=chat.id, next=message.position + 1, now=message.created)
+    attach(s, message)
     set_committed_value(chat, "next_position", message.position + 1)
     set_committed_value(chat, "active", message.created)
     return message
@@ -149,7 +149,7 @@ def stored(message: Message, parts: Iterable[Part], siblings: Iterable[MessageId
 async def replace_parts(s: Session, message_id: MessageId, parts: Iterable[Part]) -> None:
     """Put other parts in place of a queued message's; no other message is ever rewritten."""
     await s.execute(delete_rows(PartRow).where(PartRow.message == message_id))
-    await store_parts.write(s, message_id, parts)
+    await together(s, store_parts.step(message_id, parts))
 
 
 async def queued(s: Session, chat_id: ChatId) -> list[StoredMessage]:

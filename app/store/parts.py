@@ -10,7 +10,7 @@ from app.core.messages import FilePart, Outcome, Part, ReasoningPart, TextPart, 
 from app.core.text import storable
 from app.store import rows
 from app.store.engine import Session
-from app.store.prepared import Prepared
+from app.store.prepared import Prepared, Step
 from app.store.tables import Part as PartRow
 
 _TABLE = cast(Table, PartRow.__table__)
@@ -24,13 +24,12 @@ _OF = Prepared(
 _EMPTY: dict[str, Any] = {column.key: None for column in _TABLE.columns}
 
 
-async def write(s: Session, message_id: MessageId, parts: Iterable[Part]) -> None:
-    """Store the parts of a message in their order, one statement for all."""
+def step(message_id: MessageId, parts: Iterable[Part]) -> Step:
+    """What stores the parts of a message in their order, for `prepared.together`."""
     values = [
         {**_EMPTY, "message": message_id, "place": place, **_values(part)} for place, part in enumerate(parts)
     ]
-    if values:
-        await _INSERT.each(s, values)
+    return _INSERT.step(*values)
 
 
 async def of(s: Session, message_ids: Sequence[str]) -> dict[MessageId, list[Part]]:

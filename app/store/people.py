@@ -2,16 +2,21 @@
 
 from typing import Any, Literal
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import bindparam, delete, func, select, update
 
 from app.core.clock import now_ms
 from app.core.errors import NotFound
 from app.core.ids import UserId, new_id
 from app.store import rows
 from app.store.engine import Session
+from app.store.prepared import Prepared
 from app.store.tables import ApiKey, LoginSession, OneTimeLink, User
 
 Role = Literal["admin", "member"]
+
+_USER = Prepared(select(User.__table__).where(User.id == bindparam("user")))
+_SESSION = Prepared(select(LoginSession.__table__).where(LoginSession.token_hash == bindparam("hash")))
+_KEY = Prepared(select(ApiKey.__table__).where(ApiKey.hash == bindparam("hash")))
 
 
 async def user_by_name(s: Session, folded: str) -> User | None:
@@ -20,7 +25,7 @@ async def user_by_name(s: Session, folded: str) -> User | None:
 
 
 async def user(s: Session, user_id: UserId) -> User | None:
-    return await s.get(User, user_id)
+    return await _USER.one(s, User, user=user_id)
 
 
 async def users(s: Session) -> list[User]:
@@ -92,9 +97,9 @@ async def sessions_of(s: Session, user_id: UserId) -> list[LoginSession]:
 
 async def session_by_hash(s: Session, token_hash: str) -> tuple[LoginSession, User] | None:
     """The session of that token and its person, whether expired or not."""
-    query = select(LoginSession, User).join(User, User.id == LoginSession.user)
-    found = (await s.execute(query.where(LoginSession.token_hash == token_hash))).first()
-    return None if found is None else (found[0], found[1])
+    session = await _SESSION.one(s, LoginSession, hash=token_hash)
+    person = await user(s, UserId(session.user)) if session else None
+    return (session, person) if session and person else None
 
 
 async def add_session(
@@ -155,9 +160,10 @@ async def keys_of(s: Session, user_id: UserId) -> list[ApiKey]:
 
 
 async def key_by_hash(s: Session, hash: str) -> tuple[ApiKey, User] | None:
-    query = select(ApiKey, User).join(User, User.id == ApiKey.user).where(ApiKey.hash == hash)
-    found = (await s.execute(query)).first()
-    return None if found is None else (found[0], found[1])
+    """The key of that hash and its person."""
+    key = await _KEY.one(s, ApiKey, hash=hash)
+    person = await user(s, UserId(key.user)) if key else None
+    return (key, person) if key and person else None
 
 
 async def add_key(s: Session, *, user: UserId, name: str, scope: str, hash: str, prefix: str) -> ApiKey:

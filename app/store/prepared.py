@@ -6,7 +6,8 @@ that takes five times as long as SQLite itself (accepting a message: 7 ms with i
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -70,20 +71,14 @@ class Prepared:
         """Run an INSERT, UPDATE or DELETE; how many rows it changed. Raises IntegrityError."""
         return (await self._run(s, values)).rowcount
 
-    async def each(self, s: Session, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Run an INSERT once for each of `rows`, in one go. Raises IntegrityError."""
-        cursor: Cursor = s.info["driver"].cursor()
-        try:
-            await cursor.executemany(self.sql, [self._parameters(row) for row in rows])
-        except sqlite3.IntegrityError as error:
-            raise IntegrityError(self.sql, None, error) from error
+    def step(self, *rows: Mapping[str, Any]) -> "Step":
+        """This statement, once with each of these values, to be run by `together`."""
+        return self.sql, [self._parameters(row) for row in rows]
 
     async def _run(self, s: Session, values: Mapping[str, Any]) -> Cursor:
         cursor: Cursor = s.info["driver"].cursor()
-        try:
+        with _as_sqlalchemy_has_it():
             await cursor.execute(self.sql, self._parameters(values))
-        except sqlite3.IntegrityError as error:
-            raise IntegrityError(self.sql, None, error) from error
         return cursor
 
     def _parameters(self, values: Mapping[str, Any]) -> list[Any]:
@@ -94,8 +89,26 @@ class Prepared:
     def _converted(self, row: Row) -> Row:
         values = list(row)
         for place, process in self._from_sqlite:
-            values[place] = process(values[place])
+            if values[place] is not None:
+                values[place] = process(values[place])
         return tuple(values)
+
+
+Step = tuple[str, list[list[Any]]]
+
+
+async def together(s: Session, *steps: Step) -> None:
+    """Run INSERTs, UPDATEs and DELETEs in one trip. Raises IntegrityError, after which some of them are done."""
+    with _as_sqlalchemy_has_it():
+        await s.info["driver"].cursor().execute_all([step for step in steps if step[1]])
+
+
+@contextmanager
+def _as_sqlalchemy_has_it() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise IntegrityError(None, None, error) from error
 
 
 def attach(s: Session, row: K) -> K:

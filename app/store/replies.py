@@ -18,6 +18,7 @@ from app.store.tables import IN_LANE, Chat, Reply, SentRequest
 
 _LIVE = text(f"reply.{IN_LANE}")
 _T = cast(Table, Reply.__table__)
+_BY_ID = Prepared(select(_T).where(_T.c.id == bindparam("reply")))
 _LIVE_IN = Prepared(select(_T).where(_T.c.chat == bindparam("chat"), _LIVE))
 _OWNED = Prepared(
     select(_T)
@@ -36,7 +37,7 @@ async def owned(s: Session, reply_id: ReplyId, user: UserId) -> Reply:
 
 async def get(s: Session, reply_id: ReplyId) -> Reply | None:
     """The reply whoever it belongs to; None if its chat is gone."""
-    return await s.get(Reply, reply_id)
+    return await _BY_ID.one(s, Reply, reply=reply_id)
 
 
 async def create(

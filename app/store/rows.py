@@ -11,7 +11,7 @@ from sqlalchemy.orm.util import identity_key
 
 from app.core.errors import Invalid
 from app.store.engine import Session
-from app.store.prepared import Prepared, attach
+from app.store.prepared import Prepared, Step, attach, together
 from app.store.tables import Base
 
 
@@ -21,9 +21,13 @@ async def add(s: Session, row: Base) -> None:
     Not a flush: that would write other changed rows, too, now and again at the end. Raises IntegrityError,
     after which the transaction is still usable.
     """
-    values = _values(row)
-    await _insert(type(row)).change(s, **values)
+    await together(s, insertion(row))
     attach(s, row)
+
+
+def insertion(row: Base) -> Step:
+    """What stores `row`, for `prepared.together`; its defaults are filled in. `attach` it afterwards."""
+    return _insert(type(row)).step(_values(row))
 
 
 @cache
