@@ -23,7 +23,7 @@ from app.web.drawing import Drawing, Notes, line
 
 # A render bomb is a text in which inline rules start over and over (40 KB of `![`: 0.9 s). In a block with more
 # than MANY of these signs, each run of text with more than SOME is shown as it is.
-_SIGNS = re.compile(r"[\[\]!*_`<&$\\]")
+_SIGNS = re.compile(r"[\[\]!*_`<&$\\]|://")
 _MANY = 500
 _SOME = 64
 
@@ -193,7 +193,13 @@ def _guard(state: StateCore) -> None:
 
 
 def _grammar(*, linkify: bool) -> MarkdownIt:
-    options = {"html": False, "xhtmlOut": False, "breaks": True, "tasklists": True, "inline_definitions": True}
+    options = {
+        "html": False,
+        "xhtmlOut": False,
+        "breaks": True,
+        "tasklists": True,
+        "inline_definitions": True,
+    }
     md = MarkdownIt("commonmark", {**options, "linkify": linkify}, renderer_cls=Drawing)
     md.enable(["table", "strikethrough"])
     md.validateLink = lambda url: _SAFE.match(url) is not None  # type: ignore[method-assign]
@@ -218,7 +224,8 @@ def _cleaner() -> nh3.Cleaner:
         tags=set(tags.split(" ")),
         attributes={
             **turning,
-            "ol": {"start"},
+            "ol": {"dir", "start"},
+            "ul": {"dir"},
             "a": {"href", "title", "id"},
             "div": {"dir", "id", "tabindex", "aria-label", "data-tex"},
             "span": {"data-tex"},
@@ -236,6 +243,7 @@ def _cleaner() -> nh3.Cleaner:
             "div": {"math", "display", "code", "scroll-x", "footnote"},
             "ul": {"loose"},
             "ol": {"loose"},
+            "p": {"plain"},
             "li": {"task"},
             "a": {"held", "back"},
             "sup": {"note"},

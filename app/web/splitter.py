@@ -5,8 +5,8 @@ the pieces in which it came: a page drawn fresh and one that was followed are th
 
 - A cut lies before a top-level block whose preceding line is blank, and around a fenced code block.
 - Within the last top-level list, an item is settled when the next has begun.
-- What stays uncut for more than `LIMIT` characters is shown as plain text, line by line, until a blank line ends
-  it; a longer code block loses nothing but colours that span lines.
+- What stays uncut for more than `LIMIT` characters or `LINES` lines is shown as plain text, line by line, until a
+  blank line ends it; a longer code block loses nothing but colours that span lines.
 - A link definition that comes late makes the settled blocks that use its label be drawn again.
 - Footnotes are numbered at the end.
 
@@ -25,6 +25,8 @@ from app.web.drawing import Notes
 from app.web.maths import FENCE, begins_block
 
 LIMIT = 16 * 1024
+# So many lines without a cut cost as much: each may be a heading or a row of a table.
+LINES = 400
 # How often a block is drawn again for late definitions while the text is being written; the rest waits for the end.
 _REDRAWN = 3
 
@@ -140,12 +142,11 @@ class Splitter:
         if lines:
             last = lines.pop()
             for line in ["".join(self._partial), *lines]:
-                self._take(line, "\n")
+                self._take(self._shortened(line), "\n")
             self._partial, self._partial_size = [last], len(last)
-        while self._partial_size > LIMIT:
-            whole = "".join(self._partial)
-            self._partial, self._partial_size = [whole[LIMIT:]], len(whole) - LIMIT
-            self._take_overlong(whole[:LIMIT])
+        if self._partial_size > LIMIT:
+            last = self._shortened("".join(self._partial))
+            self._partial, self._partial_size = [last], len(last)
         return self._changes()
 
     def end(self) -> list[Change]:
@@ -191,6 +192,13 @@ class Splitter:
         text = text[: len(text) - len(self._return)]
         return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
 
+    def _shortened(self, line: str) -> str:
+        """Take in the beginning of a line that is too long; the last `LIMIT` characters at most are left."""
+        while len(line) > LIMIT:
+            self._take_overlong(line[:LIMIT])
+            line = line[LIMIT:]
+        return line
+
     def _take(self, line: str, end: str) -> None:
         """One whole line; `end` is its break, empty for the last line of all."""
         blank = not line.strip(" \t")
@@ -217,7 +225,7 @@ class Splitter:
         self._size += len(line)
         if ends:
             self._cut()
-        if self._size > LIMIT and self._state == "blocks":
+        if self._state == "blocks" and (self._size > LIMIT or len(self._chunk) > LINES):
             self._begin_plain()
 
     def _begin(self, line: str) -> None:
@@ -245,7 +253,9 @@ class Splitter:
         elif tops[-1].kind == "fence" and tops[-1].start == len(self._chunk) - 1:
             at = tops[-1].start
         else:
-            at = max((top.start for top in tops if top.start and self._chunk[top.start - 1].isspace()), default=0)
+            at = max(
+                (top.start for top in tops if top.start and self._chunk[top.start - 1].isspace()), default=0
+            )
         if at:
             lines, rest = self._chunk[:at], self._chunk[at:]
             self._settle(lines, grows=grows)

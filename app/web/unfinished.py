@@ -18,6 +18,7 @@ _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*$")
 _STARTS = re.compile(r"[ \t]*(?:[-+*>]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[ \t]*\||[ \t]*(?:`{3}|~{3})")
 _MARK = re.compile(r"\\.|`+|\*{1,3}|_{1,3}|~~", re.DOTALL)
 _BAR = re.compile(r"(?<!\\)\|")
+_WIDEST = 64
 _RULE = re.compile(r"[ \t]*\|?[ \t:|-]*")
 
 
@@ -90,4 +91,6 @@ def _table(run: str) -> str:
     if len(cells) < 3 or "\n" in below or not _RULE.fullmatch(below):
         return run
     columns = len(_BAR.split(cells.removeprefix("|").removesuffix("|")))
+    if columns > _WIDEST:
+        return run
     return f"{head}\n|{'---|' * columns}\n"
