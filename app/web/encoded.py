@@ -50,7 +50,9 @@ class Encoded:
         seq, found = self._state
         if seq != self.source.state.seq or not found:
             seq = self.source.state.seq
-            found = frame(f"{self._prefix}state", view(self.source.state), f"{self.source.run}-{seq}").encode()
+            found = frame(
+                f"{self._prefix}state", view(self.source.state), f"{self.source.run}-{seq}"
+            ).encode()
             self._state = seq, found
         return found
 

@@ -50,7 +50,9 @@ def segments(source: ReplyState | Sequence[Message]) -> list[SegmentView]:
     """The segments of a reply: of its live state, or of the messages that it wrote."""
     if isinstance(source, ReplyState):
         return [view_of(segment) for segment in draft_of(source).segments]
-    results = {part.id: part for message in source for part in message.parts if isinstance(part, ToolResultPart)}
+    results = {
+        part.id: part for message in source for part in message.parts if isinstance(part, ToolResultPart)
+    }
     return [
         view
         for message in source
@@ -68,7 +70,9 @@ def view_of(segment: Writing | Calling) -> SegmentView:
     if segment.closed:
         return SegmentView(segment.id, segment.kind, Markup(splitter.html()), ms=segment.ms)
     last = segment.last_line() if segment.kind == "reasoning" else ""
-    return SegmentView(segment.id, segment.kind, Markup(splitter.html()), _marks(segment), open=True, last=last)
+    return SegmentView(
+        segment.id, segment.kind, Markup(splitter.html()), _marks(segment), open=True, last=last
+    )
 
 
 def _marks(segment: Writing) -> Markup:

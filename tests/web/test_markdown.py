@@ -15,8 +15,38 @@ from tests.support.payloads import PAYLOADS
 
 ADDRESSES = {"href", "src", "srcset", "action", "poster", "data", "background", "xlink:href", "formaction"}
 ALLOWED_ADDRESS = re.compile(r"(?:https?:|mailto:|#note-|#ref-)", re.IGNORECASE)
-ALLOWED_TAGS = {"p", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br", "strong", "em", "s"}
-ALLOWED_TAGS |= {"code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td", "div", "span", "header", "input"}
+ALLOWED_TAGS = {
+    "p",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "blockquote",
+    "hr",
+    "br",
+    "strong",
+    "em",
+    "s",
+}
+ALLOWED_TAGS |= {
+    "code",
+    "pre",
+    "a",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "div",
+    "span",
+    "header",
+    "input",
+}
 ALLOWED_TAGS |= {"sup"}
 
 
@@ -89,7 +119,9 @@ def test_the_usual(text: str, html: str) -> None:
 
 def test_a_table_scrolls_within_itself_and_aligns_by_class() -> None:
     html = render("| a | b |\n|---|--:|\n| 1 | 2 |")
-    assert html.startswith('<div class="scroll-x" tabindex="0" role="region" aria-label="Table" dir="auto"><table>')
+    assert html.startswith(
+        '<div class="scroll-x" tabindex="0" role="region" aria-label="Table" dir="auto"><table>'
+    )
     assert '<th scope="col" class="num">b</th>' in html
     assert '<td class="num">2</td>' in html
 
@@ -118,7 +150,15 @@ def test_a_link_opens_safely() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["javascript:alert(1)", "data:text/html,x", "vbscript:x", "file:///x", "//evil.test", "/settings", "x.md"],
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "vbscript:x",
+        "file:///x",
+        "//evil.test",
+        "/settings",
+        "x.md",
+    ],
 )
 def test_a_link_to_anywhere_else_is_none(target: str) -> None:
     assert "href" not in render(f"[a]({target}) ![b]({target})")

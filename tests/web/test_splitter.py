@@ -12,11 +12,15 @@ from app.web.markdown import render
 from app.web.splitter import JOINS, LIMIT, Added, Redrawn, Splitter
 from tests.support.documents import AWKWARD
 
-LINES = """
+LINES = (
+    """
 - a|- b|* c|1. one|2. two|10. ten|  - nested|   cont|    code|> q|>> qq|```|```py|~~~|````|# H|## H2|===|---|***|- - -
 para text|more *em* text|[x]: /no|[x]: http://x.y|[y]:|http://y.z 'title'|'title'|[x] and [y]|![i][x]|$$|a = b|$$ x $$
-\\[|\\]|<div>|&amp; &copy;|*a|b*|`code|`|-|1.|- [ ] t|- [x] d|-b|1)x|  ```|   > q|text  |\\|--|[^1]: note|see [^1]|😀 e\u0301
-""".strip().replace("\n", "|").split("|")
+\\[|\\]|<div>|&amp; &copy;|*a|b*|`code|`|-|1.|- [ ] t|- [x] d|-b|1)x|  ```|   > q|text  |--|[^1]: note|see [^1]|😀 e\u0301
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
 LINES += ["\tcode", "| a | b |", "|---|---|", "| 1 | 2 |", "a | b", "--|--", ""]
 documents = st.lists(st.tuples(st.sampled_from(LINES), st.integers(1, 3)), max_size=16).map(
     lambda pairs: "".join(line + "\n" * breaks for line, breaks in pairs)
@@ -161,7 +165,9 @@ def test_long_code_keeps_its_colours_line_by_line() -> None:
 
 
 def test_a_long_stream_costs_no_more_per_token_than_a_short_one() -> None:
-    paragraph = "For *photos* that `rarely` change, both work: see [this](https://x.example) for **more** of it.\n\n"
+    paragraph = (
+        "For *photos* that `rarely` change, both work: see [this](https://x.example) for **more** of it.\n\n"
+    )
     listing = "".join(f"{number}. item with **bold** text\n" for number in range(1, 40)) + "\n"
     code = "```python\n" + "def f(x):\n    return x + 1\n\n" * 10 + "```\n\n"
 
@@ -183,7 +189,10 @@ def test_a_long_stream_costs_no_more_per_token_than_a_short_one() -> None:
 
 @pytest.mark.parametrize(
     "sign",
-    ["![", "[", "]", "*a_", "[a](", "![a](<", "`a", "<", "&#", "\\", "$a", "http://", "<http://", "|a", "**a ", "> ", "- ", "| a |\n", "# \n", "a\n=\n", "[a]: b\n", "  - x\n"],
+    [
+        *"![ [ ] *a_ [a]( ![a](< `a < &# \\ $a http:// <http:// |a".split(),
+        *("**a ", "> ", "- ", "| a |\n", "# \n", "a\n=\n", "[a]: b\n", "  - x\n"),
+    ],
 )
 def test_a_render_bomb_never_holds_up_the_others(sign: str) -> None:
     text = sign * (40_000 // len(sign))
