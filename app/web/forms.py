@@ -118,6 +118,7 @@ async def json_object(request: Request) -> Fields:
     if not isinstance(value, dict):
         raise Invalid("The body of this request is not a JSON object.")
     for name, member in value.items():
+        _check_text(name, name)
         _check(member, name, 1)
     return Fields(value)
 
