@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.core.ids import ChatId, ReplyId, UserId, is_id
-from app.replies.feed import News, PersonFollower, Source, snapshot
+from app.replies.feed import News, PersonFollower, Source
+from app.replies.snapshot import snapshot
 from app.store import chats, messages
 from app.web import transcript
 from app.web.answers import path_id
