@@ -183,6 +183,18 @@ def reasoning(call: Call) -> Steps:
     yield from normal(Call(call.prompt, call.body, options))
 
 
+def echo(call: Call) -> Steps:
+    """What was asked, said again in deltas of size=4 characters, after reasoning=0 deltas."""
+    yield from _opening(call)
+    yield from _reasoned(call, call.count("reasoning", 0))
+    size, tps = call.count("size", 4), call.number("tps", 0)
+    for at in range(0, len(call.prompt), size):
+        if tps and at:
+            yield 1 / tps
+        yield delta(content=call.prompt[at : at + size])
+    yield from _closing(call)
+
+
 def endless(call: Call) -> Steps:
     """Text for ever, at tps=50."""
     yield from _opening(call)
@@ -350,6 +362,7 @@ def tool(call: Call) -> Steps:
 
 
 MODES: Mapping[str, Callable[[Call], Steps]] = {
+    "echo": echo,
     "normal": normal,
     "reasoning": reasoning,
     "endless": endless,
