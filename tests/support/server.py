@@ -32,6 +32,7 @@ class ServerProcess:
         self.log: list[str] = []
         self.url = ""
         self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
         self._changed = threading.Condition()
         self._ended = False
 
@@ -57,7 +58,8 @@ class ServerProcess:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
         with self._changed:
             self._changed.wait_for(lambda: self.url or self._ended, timeout)
         assert self.url, "the server did not start:\n" + "".join(self.log)
@@ -66,12 +68,13 @@ class ServerProcess:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            with self._changed:
-                self.log.append(line)
-                if not self.url and (found := _ADDRESS.search(line)):
-                    self.url = found[1]
-                self._changed.notify_all()
+        with process.stdout as lines:
+            for line in lines:
+                with self._changed:
+                    self.log.append(line)
+                    if not self.url and (found := _ADDRESS.search(line)):
+                        self.url = found[1]
+                    self._changed.notify_all()
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -91,12 +94,19 @@ class ServerProcess:
     def kill(self) -> None:
         """`kill -9`, at once."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self._wait(10)
 
     def terminate(self, timeout: float = 30) -> int:
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout)
+        return self._wait(timeout)
+
+    def _wait(self, timeout: float) -> int:
+        """The exit status once the process is gone and all that it printed was read."""
+        status = self.process.wait(timeout)
+        if self._reader is not None:
+            self._reader.join(timeout)
+        return status
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
