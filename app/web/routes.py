@@ -1,7 +1,7 @@
 """The site map: every address there is, who may come there, and which keys reach it.
 
 `needs` says who has to be asking; `scope` is the area that keys of the scope `chat` are kept to. Everything else that
-a route asks of a request is the handler's to read.
+a route asks of a request is the handler's to read, or for the API its operation's to declare.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,29 @@ from dataclasses import dataclass
 from starlette.routing import Route
 
 from app.accounts.access import Area, Needs
-from app.web import assets, health
+from app.web import assets, follow, health
+from app.web.api import (
+    audit,
+    chats as api_chats,
+    drafts as api_drafts,
+    endpoints,
+    events,
+    files as api_files,
+    keys,
+    me,
+    messages as api_messages,
+    models,
+    openapi,
+    replies as api_replies,
+    roles,
+    sessions,
+    usage,
+    users as api_users,
+)
 from app.web.middleware import Handler, guarded
-from app.web.pages import chats, drafts, messages, replies, search, settings, sign_in
+from app.web.pages import account, chats, drafts, files, messages, replies, search, settings, sign_in, users
 
-GET, POST, PUT = ("GET",), ("POST",), ("PUT",)
+GET, POST, PUT, PATCH, DELETE = ("GET",), ("POST",), ("PUT",), ("PATCH",), ("DELETE",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +46,11 @@ class Site:
     scope: Area = "all"
 
 
+_document, _docs = openapi.served(lambda: SITES)
+
+# Of two paths that match, the first one counts.
 SITES: tuple[Site, ...] = (
-    # chats
+    # pages: chats
     Site("/", chats.home),
     Site("/chats", messages.create_chat, POST),
     Site("/chats/{id}", chats.show),
@@ -44,8 +65,9 @@ SITES: tuple[Site, ...] = (
     Site("/draft", drafts.put, PUT),
     Site("/sidebar", chats.listing),
     Site("/marks", chats.marks),
+    Site("/events", follow.page_events),
     Site("/search", search.find),
-    # messages and replies
+    # pages: messages, replies, files
     Site("/messages/{id}/resend", messages.resend, POST),
     Site("/messages/{id}/send-now", messages.send_now, POST),
     Site("/messages/{id}/edit", messages.edit, POST),
@@ -53,7 +75,8 @@ SITES: tuple[Site, ...] = (
     Site("/replies/{id}/stop", replies.stop, POST),
     Site("/replies/{id}/regenerate", replies.regenerate, POST),
     Site("/replies/{id}/continue", replies.resume, POST),
-    # settings
+    Site("/files/{id}", files.show),
+    # pages: settings
     Site("/settings", settings.models),
     Site("/settings/endpoints", settings.add_endpoint, POST, needs="admin"),
     Site("/settings/endpoints/{id}", settings.edit_endpoint, POST, needs="admin"),
@@ -65,7 +88,21 @@ SITES: tuple[Site, ...] = (
     Site("/settings/appearance", settings.set_appearance, POST),
     Site("/settings/about", settings.about),
     Site("/preferences", settings.prefer, PUT),
-    # coming in and going out
+    # pages: one's own account, and the others'
+    Site("/settings/account", account.show),
+    Site("/settings/account/profile", account.set_profile, POST),
+    Site("/settings/account/password", account.set_password, POST),
+    Site("/settings/account/sessions/end-others", account.end_other_sessions, POST),
+    Site("/settings/account/sessions/{id}/end", account.end_session, POST),
+    Site("/settings/account/keys", account.add_key, POST),
+    Site("/settings/account/keys/{id}/end", account.end_key, POST),
+    Site("/settings/users", users.show, needs="admin"),
+    Site("/settings/users", users.invite, POST, needs="admin"),
+    Site("/settings/users/{id}/link", users.make_link, POST, needs="admin"),
+    Site("/settings/users/{id}/role", users.set_role, POST, needs="admin"),
+    Site("/settings/users/{id}/disable", users.disable, POST, needs="admin"),
+    Site("/settings/users/{id}/enable", users.enable, POST, needs="admin"),
+    # pages: coming in and going out
     Site("/setup", sign_in.setup, needs="nobody"),
     Site("/setup", sign_in.claim_setup, POST, needs="nobody"),
     Site("/sign-in", sign_in.sign_in, needs="nobody"),
@@ -77,6 +114,58 @@ SITES: tuple[Site, ...] = (
     Site("/static/{version}/{path:path}", assets.serve, needs="nobody"),
     Site("/healthz", health.alive, needs="nobody"),
     Site("/readyz", health.ready, needs="nobody"),
+    Site("/api/v1/openapi.json", _document, needs="nobody"),
+    Site("/api/v1/docs", _docs, needs="nobody"),
+    # API: chats, messages, replies, files
+    Site("/api/v1/chats", api_chats.listing, scope="chat"),
+    Site("/api/v1/chats", api_chats.create, POST, scope="chat"),
+    Site("/api/v1/chats/{id}", api_chats.show, scope="chat"),
+    Site("/api/v1/chats/{id}", api_chats.change, PATCH, scope="chat"),
+    Site("/api/v1/chats/{id}", api_chats.delete, DELETE, scope="chat"),
+    Site("/api/v1/chats/{id}/branch", api_chats.branch, POST, scope="chat"),
+    Site("/api/v1/chats/{id}/messages", api_messages.create, POST, scope="chat"),
+    Site("/api/v1/chats/{id}/draft", api_drafts.show, scope="chat"),
+    Site("/api/v1/chats/{id}/draft", api_drafts.put, PUT, scope="chat"),
+    Site("/api/v1/draft", api_drafts.show, scope="chat"),
+    Site("/api/v1/draft", api_drafts.put, PUT, scope="chat"),
+    Site("/api/v1/messages/{id}", api_messages.change, PATCH, scope="chat"),
+    Site("/api/v1/messages/{id}", api_messages.remove, DELETE, scope="chat"),
+    Site("/api/v1/messages/{id}/send-now", api_messages.send_now, POST, scope="chat"),
+    Site("/api/v1/replies/{id}", api_replies.show, scope="chat"),
+    Site("/api/v1/replies/{id}/events", events.of_reply, scope="chat"),
+    Site("/api/v1/replies/{id}/stop", api_replies.stop, POST, scope="chat"),
+    Site("/api/v1/replies/{id}/regenerate", api_replies.regenerate, POST, scope="chat"),
+    Site("/api/v1/replies/{id}/continue", api_replies.resume, POST, scope="chat"),
+    Site("/api/v1/replies/{id}/requests", api_replies.requests, scope="chat"),
+    Site("/api/v1/events", events.of_person, scope="chat"),
+    Site("/api/v1/files", api_files.create, POST, scope="chat"),
+    Site("/api/v1/files/{id}", api_files.show, scope="chat"),
+    Site("/api/v1/models", models.listing, scope="chat"),
+    # API: one's own account
+    Site("/api/v1/me", me.show, scope="chat"),
+    Site("/api/v1/me", me.change, PATCH),
+    Site("/api/v1/sessions", sessions.listing),
+    Site("/api/v1/sessions", sessions.end_others, DELETE),
+    Site("/api/v1/sessions/{id}", sessions.end, DELETE),
+    Site("/api/v1/keys", keys.listing),
+    Site("/api/v1/keys", keys.create, POST),
+    Site("/api/v1/keys/{id}", keys.revoke, DELETE),
+    Site("/api/v1/usage", usage.sums),
+    # API: administration
+    Site("/api/v1/models/{id}", models.change, PATCH, needs="admin"),
+    Site("/api/v1/endpoints", endpoints.listing, needs="admin"),
+    Site("/api/v1/endpoints", endpoints.create, POST, needs="admin"),
+    Site("/api/v1/endpoints/{id}", endpoints.show, needs="admin"),
+    Site("/api/v1/endpoints/{id}", endpoints.change, PATCH, needs="admin"),
+    Site("/api/v1/endpoints/{id}", endpoints.delete, DELETE, needs="admin"),
+    Site("/api/v1/endpoints/{id}/check", endpoints.check, POST, needs="admin"),
+    Site("/api/v1/roles", roles.show, needs="admin"),
+    Site("/api/v1/roles", roles.change, PATCH, needs="admin"),
+    Site("/api/v1/users", api_users.listing, needs="admin"),
+    Site("/api/v1/users", api_users.create, POST, needs="admin"),
+    Site("/api/v1/users/{id}", api_users.change, PATCH, needs="admin"),
+    Site("/api/v1/users/{id}/link", api_users.make_link, POST, needs="admin"),
+    Site("/api/v1/audit", audit.listing, needs="admin"),
 )
 
 
