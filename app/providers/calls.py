@@ -106,7 +106,8 @@ class CallAssembler:
             return  # nothing but a signature, or nothing at all
         index = _number(fragment.get("index"))
         call = self._find(index, id, name)
-        if call is None or (call.id != id and _begins_another(call, id, name, arguments, call in touched)):
+        own = bool(id) and call is not None and call.id == id
+        if call is None or (not own and _begins_another(call, id, name, arguments, call in touched)):
             call = _Open(index)
             self._calls.append(call)
         touched.append(call)

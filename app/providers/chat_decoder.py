@@ -100,10 +100,11 @@ class ChatDecoder:
         """What was held back, then calls, usage and, unless there is an `error`, `Done`."""
         if not self.ended:
             self._take_all(self._reader.close())
-        if self._foreign:
-            self._read_foreign()
-        if self._repeats is not None and (held := self._repeats.close()):
-            self._say("text", held)
+        self._read_foreign()
+        if self._repeats is not None:
+            held, self._repeats = self._repeats.close(), None
+            if held:
+                self._say("text", held)
         self._flush()
         for kind in tuple(self._halves):
             self._halves.pop(kind)
@@ -174,6 +175,7 @@ class ChatDecoder:
     def _read_foreign(self) -> None:
         """What was no event, now that all of it is there: JSON over several lines, or no answer of this API."""
         text = "\n".join(self._foreign).strip()
+        self._foreign.clear()
         if text.startswith(("{", "[")):
             self._take_salvaged(text)
         elif text and not self._parsed:
@@ -182,6 +184,7 @@ class ChatDecoder:
     def _take(self, chunk: Any, is_error: bool = False) -> None:
         if type(chunk) is not dict:
             if chunk == _DONE:
+                self._read_foreign()
                 self.ended = True
             elif error := error_in(chunk, certain=is_error):
                 self._fail(error)

@@ -230,7 +230,7 @@ class Failures:
         )
 
     def _not_there(self, error: WireError, model: str, detail: str) -> ProviderError:
-        if error.type == "html" or not _MODEL.search(error.words):
+        if not model or error.type == "html" or not _MODEL.search(error.words):
             return self.not_a_stream(detail)
         said = (
             f"'{{label}}' does not offer the model '{model}'. Choose another, or look under Settings, Models."

@@ -2,6 +2,7 @@
 
 import pickle
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_a_long_recorded_stream_may_be_cut_at_every_byte(stream):
 
 def cut(body: bytes, at: list[int]) -> list[bytes]:
     edges = [0, *at, len(body)]
-    return [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [body[start:end] for start, end in pairwise(edges)]
 
 
 def check_every_cut(body: bytes) -> None:

@@ -100,6 +100,7 @@ class _Connection(asyncio.Protocol):
         raw = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.upstream.connections.add(self)
+        self.upstream.connected += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.upstream.connections.discard(self)
@@ -205,6 +206,7 @@ class Upstream:
         self.models = list(models)
         self.requests: list[Received] = []
         self.connections: set[_Connection] = set()
+        self.connected = 0  # connections there ever were
         self._scripts: dict[str, list[str]] = {}
         self._due: list[tuple[float, int, _Connection]] = []
         self._order = 0

@@ -241,13 +241,18 @@ def truncate(call: Call) -> Steps:
 
 
 def no_done(call: Call) -> Steps:
-    """A whole reply without `[DONE]`; finish=0: without finish_reason as well; done=1: without that alone."""
+    """A whole reply without `[DONE]`; finish=0: without finish_reason as well; done=1: without that alone.
+
+    hang=1: the connection stays open.
+    """
     yield from _opening(call)
     yield from _said_text(call, call.count("tokens", 40))
     if call.options.get("done") == "1":
         yield DONE
     elif call.options.get("finish") != "0":
         yield delta("stop")
+    if call.options.get("hang") == "1":
+        yield Step.HANG
 
 
 def _answer(status: int, body: bytes, kind: str, headers: Mapping[str, str]) -> Steps:
