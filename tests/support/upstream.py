@@ -347,7 +347,13 @@ class UpstreamProcess:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
+
+    def __enter__(self) -> "UpstreamProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
 async def _serve(port: int, key: str | None) -> None:
