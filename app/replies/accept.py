@@ -5,10 +5,8 @@ The same idempotency key gives the same answer, before and after a restart.
 """
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -17,7 +15,6 @@ from app.core.errors import (
     Busy,
     Closing,
     Invalid,
-    KeyReused,
     NotFound,
     NotOpen,
     TooLong,
@@ -26,13 +23,13 @@ from app.core.ids import ChatId, FileId, MessageId, ModelId, ReplyId, UserId, is
 from app.core.messages import FilePart, Part, TextPart
 from app.core.reply import LIVE
 from app.core.text import is_storable, opening_words
-from app.replies import queue, reply_view
+from app.replies import once, queue, reply_view
 from app.replies.feed import Bulletin
 from app.replies.models import Models
-from app.replies.prepare import goes_on_after
+from app.replies.prepare import Opening, goes_on_after
 from app.replies.registry import Registry
 from app.replies.settings import ReplySettings
-from app.store import chats, drafts, files, idempotency, messages, replies
+from app.store import chats, drafts, files, messages, people, replies
 from app.store.engine import Database, Session
 from app.store.messages import StoredMessage
 from app.store.tables import Chat, Reply
@@ -57,6 +54,19 @@ class NewMessage:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     busy: Literal["queue", "reject", "replace"] = "queue"
 
+    def content(self) -> list[Any]:
+        """All that makes it what it is, for its idempotency key."""
+        return [
+            self.text,
+            self.files,
+            self.id,
+            self.model,
+            self.parent,
+            self.parent_given,
+            dict(self.sampling),
+            self.busy,
+        ]
+
 
 @dataclass(frozen=True)
 class Accepted:
@@ -68,15 +78,6 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class _Stamp:
-    """Under which key somebody asks for what."""
-
-    user: UserId
-    key: str | None
-    asked: str
-
-
-@dataclass(frozen=True)
 class _Taken:
     """What a transaction made or, under a key that it had seen, found."""
 
@@ -85,7 +86,7 @@ class _Taken:
     reply: Reply | None
     fresh: bool = True
     chat_is_new: bool = False
-    history: tuple[StoredMessage, ...] | None = None
+    opening: Opening | None = None
     queued: tuple[StoredMessage, ...] | None = None
 
 
@@ -114,7 +115,7 @@ class Accepting:
         Raises Invalid, TooLong, NotFound, Archived, UnknownModel, Busy, KeyReused, Closing, StorageFault.
         """
         self._check(new)
-        stamp = _Stamp(user, _required(key), _fingerprint("message", chat, new))
+        stamp = once.stamp(user, key, "message", chat, new.content())
         return self._begin(
             user, await self._stopping(partial(self._take, chat_id=chat, new=new, stamp=stamp))
         )
@@ -133,7 +134,7 @@ class Accepting:
         """A new chat with its first message, in one transaction. Raises as `accept` does."""
         self._check(new)
         _check_id(chat_id, "chat")
-        stamp = _Stamp(user, _required(key), _fingerprint("chat", [kind, model, temporary, chat_id], new))
+        stamp = once.stamp(user, key, "chat", kind, model, temporary, chat_id, new.content())
 
         async def write(s: Session) -> _Taken:
             if (known := await _seen(s, stamp)) is not None:
@@ -158,7 +159,8 @@ class Accepting:
             await chats.set_leaf(s, chat, MessageId(old.input))
             return await self._create(s, old, MessageId(old.input), model)
 
-        return await self._reply_again(user, reply, _Stamp(user, key, f"regenerate {reply} {model}"), again)
+        stamp = once.stamp(user, key, "regenerate", reply, model)
+        return await self._reply_again(user, reply, stamp, again)
 
     async def resume_from(
         self, user: UserId, reply: ReplyId, key: str | None, model: ModelId | None = None
@@ -175,7 +177,7 @@ class Accepting:
             await chats.set_leaf(s, chat, after)
             return await self._create(s, old, after, model, continues=ReplyId(old.id))
 
-        stamp = _Stamp(user, key, f"continue {reply} {model}")
+        stamp = once.stamp(user, key, "continue", reply, model)
         return await self._reply_again(user, reply, stamp, go_on, stopping=False)
 
     async def send_now(self, user: UserId, message: MessageId) -> Accepted:
@@ -265,7 +267,9 @@ class Accepting:
             await asyncio.sleep(0.01)
         raise Busy(reply or "")
 
-    async def _take(self, s: Session, *, chat_id: ChatId, new: NewMessage, stamp: _Stamp) -> "_Taken | _Runs":
+    async def _take(
+        self, s: Session, *, chat_id: ChatId, new: NewMessage, stamp: once.Stamp
+    ) -> "_Taken | _Runs":
         if (known := await _seen(s, stamp)) is not None:
             return known
         chat = await _open_chat(s, chat_id, stamp.user)
@@ -282,7 +286,7 @@ class Accepting:
         s: Session,
         chat: Chat,
         new: NewMessage,
-        stamp: _Stamp,
+        stamp: once.Stamp,
         *,
         queued: bool = False,
         chat_is_new: bool = False,
@@ -307,8 +311,7 @@ class Accepting:
             chat.title, chat.title_from = opening_words(new.text) or "New chat", "opening"
         if new.model is not None and new.model != chat.model:
             chat.model = new.model
-        if stamp.key is not None:
-            await idempotency.record(s, stamp.user, stamp.key, stamp.asked, "message", row.id)
+        await stamp.record(s, "message", row.id)
         message = messages.stored(row, parts)
         if queued:
             waiting = tuple(await messages.queued(s, ChatId(chat.id)))
@@ -325,14 +328,17 @@ class Accepting:
             model=pick,
             sampling=new.sampling,
         )
-        history = (message,) if parent is None else None
-        return _Taken(chat, message, reply, chat_is_new=chat_is_new, history=history)
+        opening = None
+        if parent is None:
+            # Nothing comes before it, so its run needs nothing else of the store.
+            opening = Opening(await people.user(s, stamp.user), (message,))
+        return _Taken(chat, message, reply, chat_is_new=chat_is_new, opening=opening)
 
     async def _reply_again(
         self,
         user: UserId,
         reply: ReplyId,
-        stamp: _Stamp,
+        stamp: once.Stamp,
         make: Callable[[Session, Reply, Chat], Awaitable[Reply]],
         *,
         stopping: bool = True,
@@ -350,8 +356,7 @@ class Accepting:
             if live is not None:
                 return _Runs(reply)
             new = await make(s, old, chat)
-            if stamp.key is not None:
-                await idempotency.record(s, user, stamp.key, stamp.asked, "reply", new.id)
+            await stamp.record(s, "reply", new.id)
             return _Taken(chat, None, new)
 
         taken = await self._stopping(attempt)
@@ -389,7 +394,7 @@ class Accepting:
         """After the commit: run the reply, tell the pages. A closing server leaves it to the next start."""
         chat, reply = taken.chat, taken.reply
         if reply is not None and reply.phase in LIVE and not self._registry.closing:
-            self._registry.start(reply, user, taken.history)
+            self._registry.start(reply, user, taken.opening)
         if not taken.fresh or not self._bulletin.followers(user):
             return
         running = reply.id if reply is not None else None
@@ -452,27 +457,18 @@ async def _parts(s: Session, new: NewMessage, user: UserId) -> tuple[Part, ...]:
     return (TextPart(new.text), *attached) if new.text else tuple(attached)
 
 
-async def _seen(s: Session, stamp: _Stamp) -> _Taken | None:
+async def _seen(s: Session, stamp: once.Stamp) -> _Taken | None:
     """What an earlier post with this key made. Raises KeyReused where it asked for something else."""
-    known = await _known(s, stamp)
+    known = await stamp.known(s)
     return await _found(s, MessageId(known), stamp.user) if known is not None else None
 
 
-async def _seen_reply(s: Session, stamp: _Stamp) -> _Taken | None:
-    known = await _known(s, stamp)
+async def _seen_reply(s: Session, stamp: once.Stamp) -> _Taken | None:
+    known = await stamp.known(s)
     if known is None:
         return None
     reply = await replies.owned(s, ReplyId(known), stamp.user)
     return _Taken(await chats.owned(s, ChatId(reply.chat), stamp.user), None, reply, fresh=False)
-
-
-async def _known(s: Session, stamp: _Stamp) -> str | None:
-    if stamp.key is None:
-        return None
-    known = await idempotency.seen(s, stamp.user, stamp.key)
-    if known is not None and known.fingerprint != stamp.asked:
-        raise KeyReused
-    return known.made if known is not None else None
 
 
 async def _found(s: Session, message_id: MessageId, user: UserId) -> _Taken:
@@ -488,16 +484,3 @@ async def _found(s: Session, message_id: MessageId, user: UserId) -> _Taken:
 def _check_id(id: str | None, field: str) -> None:
     if id is not None and not is_id(id):
         raise Invalid("An id that a client chooses must be a UUIDv7.", field=field)
-
-
-def _required(key: str) -> str:
-    if not key or len(key) > 200 or not is_storable(key):
-        raise Invalid(
-            "A message needs an Idempotency-Key of at most 200 characters.", field="Idempotency-Key"
-        )
-    return key
-
-
-def _fingerprint(kind: str, where: Any, new: NewMessage) -> str:
-    asked = json.dumps([kind, where, asdict(new)], sort_keys=True, default=str)
-    return hashlib.sha256(asked.encode()).hexdigest()

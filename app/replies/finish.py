@@ -93,6 +93,8 @@ class Manuscript:
         self.reply, self.generation, self.log = reply, generation, log
         self.meter = meter or Meter()
         self.call: ModelCall | None = None
+        # What the chat began with, if this reply answers that: its title is made of it.
+        self.first_words = ""
         self.pages: list[Page] = []
         # The last stored message of this reply's branch: what the next one follows.
         self.last = MessageId(reply.after)

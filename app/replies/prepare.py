@@ -53,6 +53,19 @@ MOST_ANSWER = 8_192
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What a turn needs of the store: the person, and the branch up to where the reply goes on.
+
+    `kept` is the text that a continuation begins with, `situation` that of an earlier run of the reply.
+    """
+
+    user: User | None
+    history: Sequence[StoredMessage]
+    kept: str = ""
+    situation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """Everything that a model call of this reply needs; each round adds its messages with `after`."""
 
@@ -65,6 +78,8 @@ class Turn:
     # The text that a continued reply begins with, and how many of the oldest messages did not fit.
     kept: str = ""
     dropped: int = 0
+    # The text of the input where the chat begins with it.
+    first_words: str = ""
     # The last round: whatever it calls is not run.
     closing: bool = False
 
@@ -109,14 +124,12 @@ class Preparing:
         self._db = db
         self._models = models
 
-    async def turn(
-        self, generation: Generation, reply: Reply, history: Sequence[StoredMessage] | None
-    ) -> Turn:
-        """`history` is the branch up to the input, where it is known already.
+    async def turn(self, generation: Generation, reply: Reply, opening: Opening | None) -> Turn:
+        """`opening` is read where it is not known already.
 
         Raises UnknownModel, StorageFault, and NotFound where the input is gone.
         """
-        read = await self._read(generation, reply, history)
+        read = opening or await self._read(generation, reply)
         choice = await self._models.choose(ModelId(reply.model) if reply.model else None)
         provider = await self._models.open(choice)
         small = 0 < choice.model.context_length <= SMALL_WINDOW
@@ -133,15 +146,12 @@ class Preparing:
             sampling={**choice.model.sampling, **reply.sampling},
             kept=read.kept,
             dropped=len(told) - len(fitting),
+            first_words=read.history[0].text if len(read.history) == 1 else "",
         )
 
-    async def _read(
-        self, generation: Generation, reply: Reply, history: Sequence[StoredMessage] | None
-    ) -> "_Read":
+    async def _read(self, generation: Generation, reply: Reply) -> Opening:
         async with self._db.read() as s:
             user = await people.user(s, generation.user)
-            if history is not None:
-                return _Read(user, history)
             last, situation = MessageId(reply.after), None
             if reply.resumed:
                 # An earlier run may have finished rounds: it goes on below them, in the same situation.
@@ -155,17 +165,7 @@ class Preparing:
             history = await messages.path_to(s, last)
             if not history:
                 raise NotFound("The message to answer was deleted.")
-            return _Read(user, history, kept, situation)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The person, the branch up to where the reply goes on, the text it continues, an earlier run's situation."""
-
-    user: User | None
-    history: Sequence[StoredMessage]
-    kept: str = ""
-    situation: str | None = None
+            return Opening(user, history, kept, situation)
 
 
 def kept_text(written: Sequence[StoredMessage], after: MessageId) -> str:
@@ -232,15 +232,13 @@ def transcript(history: Iterable[StoredMessage]) -> list[Message]:
     open_calls: tuple[ToolUsePart, ...] = ()
     for stored in history:
         message = stored.neutral()
-        if message.role == "tool":
-            results = _results(open_calls, message)
-            open_calls = ()
-        else:
-            results, open_calls = _results(open_calls, None), message.calls
-        if results:
-            told.append(Message("tool", results, id=message.id if message.role == "tool" else None))
-        if message.role != "tool" and (parts := tuple(_sendable(message.parts))):
-            told.append(replace(message, parts=parts))
+        answered = message if message.role == "tool" else None
+        if open_calls:
+            id = answered.id if answered is not None else None
+            told.append(Message("tool", _results(open_calls, answered), id=id))
+        open_calls = () if answered is not None else message.calls
+        if answered is None and (sendable := _sendable(message)) is not None:
+            told.append(sendable)
     if open_calls:
         told.append(Message("tool", _results(open_calls, None)))
     return told
@@ -256,17 +254,30 @@ def _results(calls: tuple[ToolUsePart, ...], message: Message | None) -> tuple[T
 LOST = "There is no result of this call."
 
 
-def _sendable(parts: Iterable[Part]) -> Iterable[Part]:
-    for part in parts:
-        match part:
-            case TextPart(text) if not text.strip():
-                continue
-            case ReasoningPart(opaque=None):
-                continue
-            case FilePart(type, _, name):
-                yield TextPart(f"[An attached {type}, {name!r}, which you cannot see.]")
-            case _:
-                yield part
+def _sendable(message: Message) -> Message | None:
+    """`message` without what is not sent: thoughts, files, blank text; None where nothing is left."""
+    parts = message.parts
+    if (
+        len(parts) == 1
+        and isinstance(first := parts[0], TextPart)
+        and first.text
+        and not first.text.isspace()
+    ):
+        return message
+    left = tuple(sent for part in parts if (sent := _sendable_part(part)) is not None)
+    return replace(message, parts=left) if left else None
+
+
+def _sendable_part(part: Part) -> Part | None:
+    match part:
+        case TextPart(text) if not text.strip():
+            return None
+        case ReasoningPart(opaque=None):
+            return None
+        case FilePart(type, _, name):
+            return TextPart(f"[An attached {type}, {name!r}, which you cannot see.]")
+        case _:
+            return part
 
 
 def _assistant(text: str) -> Message:

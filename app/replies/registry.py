@@ -21,10 +21,10 @@ from app.replies.feed import Generation, Source
 from app.replies.finish import Ending, Finish, Manuscript, Stored
 from app.replies.log import Logs
 from app.replies.meter import Meter
+from app.replies.prepare import Opening
 from app.replies.settings import ReplySettings
 from app.store import replies
 from app.store.engine import Database, Session
-from app.store.messages import StoredMessage
 from app.store.tables import Chat, Reply
 from app.tasks import Tasks
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Work(Protocol):
     """What a reply does from its start to its ending; `runner.Runner` is it."""
 
-    async def run(self, manuscript: Manuscript, history: Sequence[StoredMessage] | None) -> Ending:
+    async def run(self, manuscript: Manuscript, opening: Opening | None) -> Ending:
         """Raises what goes wrong; may be cancelled anywhere."""
         ...
 
@@ -44,7 +44,7 @@ class Work(Protocol):
 class Titles(Protocol):
     """Names a chat after its first reply; `title.Titles` is it."""
 
-    def after(self, generation: Generation, reply: Reply, chat: Chat) -> None: ...
+    def after(self, generation: Generation, chat: Chat, first_words: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Registry:
         self,
         reply: Reply,
         user: UserId,
-        history: Sequence[StoredMessage] | None = None,
+        opening: Opening | None = None,
         *,
         before: "Before | None" = None,
     ) -> Generation:
@@ -125,7 +125,7 @@ class Registry:
         if self.closing:
             raise Closing
         job = self._jobs[reply_id] = Job(self._manuscript(reply, user, before))
-        job.work = self._tasks.start(f"reply {reply_id}", self._run(job, history))
+        job.work = self._tasks.start(f"reply {reply_id}", self._run(job, opening))
         job.work.add_done_callback(partial(self._worked, job))
         return job.generation
 
@@ -216,9 +216,9 @@ class Registry:
         # An endpoint that does not let go of its connection must not hold up the outcome.
         asyncio.get_running_loop().call_later(self._settings.stop_grace, self._worked, job)
 
-    async def _run(self, job: Job, history: Sequence[StoredMessage] | None) -> Ending | None:
+    async def _run(self, job: Job, opening: Opening | None) -> Ending | None:
         try:
-            return await self._work.run(job.manuscript, history)
+            return await self._work.run(job.manuscript, opening)
         except Superseded as error:
             logger.info("a run was superseded: %s", error)
             return None
@@ -249,7 +249,7 @@ class Registry:
             if stored.next is not None and not self.closing:
                 self.start(stored.next.reply, job.generation.user)
             self._finish.show(manuscript, stored)
-            self._titles.after(job.generation, manuscript.reply, stored.chat)
+            self._titles.after(job.generation, stored.chat, manuscript.first_words)
         except Superseded as error:
             logger.info("an outcome was superseded: %s", error)
         except StorageFault as error:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import count
 from types import TracebackType
@@ -27,9 +27,8 @@ from app.providers.base import (
 from app.replies import toolstep
 from app.replies.feed import Generation
 from app.replies.finish import Ending, Finish, Manuscript, ModelCall, Speaker
-from app.replies.prepare import Preparing, Turn, size_of_request
+from app.replies.prepare import Opening, Preparing, Turn, size_of_request
 from app.replies.settings import ReplySettings
-from app.store.messages import StoredMessage
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +41,12 @@ class Runner:
         self._finish = finish
         self._settings = settings
 
-    async def run(self, manuscript: Manuscript, history: Sequence[StoredMessage] | None) -> Ending:
+    async def run(self, manuscript: Manuscript, opening: Opening | None) -> Ending:
         """From the start of a reply, or from where an earlier run of it left off, to its ending."""
         generation = manuscript.generation
         with Wait(generation, "Preparing", self._settings.status_after):
-            turn = await self._preparing.turn(generation, manuscript.reply, history)
+            turn = await self._preparing.turn(generation, manuscript.reply, opening)
+        manuscript.first_words = turn.first_words
         begin(generation, turn)
         while True:
             said, stop_reason = await self._ask(manuscript, turn)

@@ -7,14 +7,13 @@ import logging
 import re
 
 from app.core.errors import NightdeskError
-from app.core.ids import MessageId
 from app.core.messages import user_message
 from app.core.text import fill, opening_words, storable
 from app.replies.feed import Bulletin, Generation
 from app.replies.models import Models
-from app.store import chats, messages
+from app.store import chats
 from app.store.engine import Database, Session
-from app.store.tables import Chat, Reply
+from app.store.tables import Chat
 from app.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -37,12 +36,11 @@ class Titles:
         self._models = models
         self._bulletin = bulletin
 
-    def after(self, generation: Generation, reply: Reply, chat: Chat) -> None:
-        """The reply has ended; name its chat if that was the first one."""
+    def after(self, generation: Generation, chat: Chat, first_words: str) -> None:
+        """A reply has ended; name its chat if that was the first one. `first_words` are those of its input."""
         finished = generation.state.finished
-        if finished is None or finished.state != "complete" or not self._wanted(chat):
-            return
-        self._tasks.start(f"title of {reply.chat}", self._name(generation, reply))
+        if first_words and finished is not None and finished.state == "complete" and self._wanted(chat):
+            self._tasks.start(f"title of {chat.id}", self._name(generation, first_words))
 
     def _wanted(self, chat: Chat) -> bool:
         if chat.title_from != "opening" or chat.kind != "chat" or chat.temporary:
@@ -58,25 +56,14 @@ class Titles:
             if model is not None and usable.id == model.id
         )
 
-    async def _name(self, generation: Generation, reply: Reply) -> None:
+    async def _name(self, generation: Generation, words: str) -> None:
+        prompt = user_message(fill(PROMPT, {"text": opening_words(words, READ)}))
         try:
-            text = await self._first_words(reply)
-            title = await self._ask(generation, text) if text else ""
-            if title:
+            answer = await self._models.call("title", (prompt,), generation.user, chat=generation.chat)
+            if title := tidied(answer):
                 await self._keep(generation, title)
         except NightdeskError as error:
-            logger.info("chat %s keeps its opening words as its title: %s", reply.chat, error)
-
-    async def _first_words(self, reply: Reply) -> str:
-        """The words of the reply's input if the chat begins with it."""
-        async with self._db.read() as s:
-            found = await messages.load(s, [MessageId(reply.input)])
-        return found[0].text if found and found[0].parent is None else ""
-
-    async def _ask(self, generation: Generation, text: str) -> str:
-        prompt = user_message(fill(PROMPT, {"text": opening_words(text, READ)}))
-        answer = await self._models.call("title", (prompt,), generation.user, chat=generation.chat)
-        return tidied(answer)
+            logger.info("chat %s keeps its opening words as its title: %s", generation.chat, error)
 
     async def _keep(self, generation: Generation, title: str) -> None:
         async def write(s: Session) -> bool:

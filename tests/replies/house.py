@@ -144,6 +144,10 @@ class PuppetModels:
     title_model: Model | None = None
     gone: bool = False
     asked: list[str] = field(default_factory=list)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.held.set()
 
     def usable(self) -> list[tuple[Model, Endpoint]]:
         return [] if self.gone else [(self.model, self.endpoint)]
@@ -160,6 +164,7 @@ class PuppetModels:
         return Choice(self.model, self.endpoint, EndpointConfig(self.endpoint.name, "scripted", ""))
 
     async def open(self, choice: Choice) -> Puppet:
+        await self.held.wait()
         return self.puppet
 
     async def call(self, role: str, messages: Any, user: UserId, *, chat: ChatId | None = None) -> str:
