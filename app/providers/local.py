@@ -124,6 +124,8 @@ class Local:
     async def _started(self) -> Running:
         if self._running is not None:
             return self._running
+        if self._weights is None:
+            raise Unreachable("The local model is left out of this installation. Pick another one.")
         if self._starting is None:
             # A task of its own: whoever asked first may press Stop while others wait for it, too.
             self._starting = self._tasks.start("start the local model", self._start())

@@ -199,9 +199,7 @@ class Endpoints:
 
         async def write(s: Session) -> None:
             known = [row for row, _ in await endpoints.all(s) if row.came_from == EMBEDDED]
-            config = EndpointConfig(
-                EMBEDDED_NAME, "openai-chat", EMBEDDED_URL, None, self._settings.idle_timeout
-            )
+            config = EndpointConfig(EMBEDDED_NAME, "local", EMBEDDED_URL, None, self._settings.idle_timeout)
             endpoint = known[0] if known else await self._insert(s, config, EMBEDDED)
             await endpoints.put_models(s, EndpointId(endpoint.id), found)
 

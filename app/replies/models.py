@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
+from app.accounts import audit
 from app.accounts.access import Person
 from app.core.errors import Invalid, NightdeskError, UnknownModel
 from app.core.ids import ChatId, EndpointId, ModelId, UserId
@@ -293,33 +294,38 @@ class Models:
     async def delete_endpoint(self, endpoint_id: EndpointId, by: Person | None = None) -> None:
         """With its models and key; the roles that its models had are free again. Raises NotFound, Refused."""
         gone = await self._endpoints.delete(endpoint_id, by)
-        await self._set_roles({role: None for role, model in self._catalogue.roles.items() if model in gone})
+        await self._set_roles(
+            {role: None for role, model in self._catalogue.roles.items() if model in gone}, by
+        )
 
-    async def update_model(self, model_id: ModelId, **fields: Any) -> Model:
+    async def update_model(self, model_id: ModelId, *, by: Person | None = None, **fields: Any) -> Model:
         """Change name, enabled, context_length, max_output, price_input, price_output, price_cached,
         capabilities, sampling or position; a later check keeps them. Raises UnknownModel, Invalid."""
         for name, value in fields.items():
             _check_field(name, value)
 
         async def write(s: Session) -> Model:
-            return await endpoints.update_model(s, model_id, **fields)
+            model = await endpoints.update_model(s, model_id, **fields)
+            await audit.note(s, "setting changed", by, target=model.name, detail=fields)
+            return model
 
         model = await self._db.write(write)
         await self.refresh()
         return model
 
-    async def set_default(self, role: Role, model_id: ModelId | None) -> None:
+    async def set_default(self, role: Role, model_id: ModelId | None, *, by: Person | None = None) -> None:
         """Give the role its model; None leaves it to `default`. Raises UnknownModel, Invalid."""
         if role not in ROLES:
             raise Invalid(f"There is no role '{str(role)[:40]}'.", "role")
         if model_id is not None:
             await self.choose(model_id)
-        await self._set_roles({role: model_id})
+        await self._set_roles({role: model_id}, by)
 
-    async def _set_roles(self, changes: Mapping[str, ModelId | None]) -> None:
+    async def _set_roles(self, changes: Mapping[str, ModelId | None], by: Person | None) -> None:
         async def write(s: Session) -> None:
             roles = (await settings.read_all(s)).get(_ROLES_SETTING, {}) | changes
             await settings.put(s, _ROLES_SETTING, {role: model for role, model in roles.items() if model})
+            await audit.note(s, "setting changed", by, target=_ROLES_SETTING, detail=dict(changes))
 
         if changes:
             await self._db.write(write)

@@ -513,7 +513,12 @@ async def test_a_certificate_that_nobody_vouches_for_is_no_connection(serve, cer
     assert server.exchanges == []
 
 
-async def test_a_server_that_speaks_no_tls_is_no_connection(serve, http):
-    server = await serve(OK)
-    with pytest.raises(NoConnection):
-        await body_of(http, f"https://127.0.0.1:{server.port}/")
+async def test_a_server_that_speaks_no_tls_is_no_connection(http):
+    async def greet(reader, writer):
+        writer.write(b"220 ready\r\n")
+        await reader.read(1)
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        with pytest.raises(NoConnection):
+            await body_of(http, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
