@@ -219,12 +219,15 @@ def guarded(handler: Handler, needs: Needs, area: Area) -> Handler:
     async def entered(request: Request) -> Response:
         person = visitor(request)
         admit(person, needs, area, request.method)
-        # What needs nobody (signing in, say) may be sent from a page drawn before somebody signed in beside
-        # it.
-        changes = needs != "nobody" and request.method not in origins.SAFE_METHODS
-        if changes and person is not None and person.csrf:
-            await _check_token(request, person)
-        return await handler(request)
+        if request.method in origins.SAFE_METHODS:
+            return await handler(request)
+        try:
+            # What needs nobody (signing in, say) may be sent from a page drawn before somebody signed in beside it.
+            if needs != "nobody" and person is not None and person.csrf:
+                await _check_token(request, person)
+            return await handler(request)
+        finally:
+            await request.close()  # the files of a form
 
     entered.__name__ = getattr(handler, "__name__", "handler")
     return entered
