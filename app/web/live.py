@@ -307,13 +307,13 @@ class Live:
 
     async def _end(self) -> None:
         """The feed is closed: the final reply, as it is stored, for everybody who is still there."""
-        finished = self.source.state.finished
-        self.last = b""
+        finished, last = self.source.state.finished, b""
         if finished is not None:
             view = await transcript.one_reply(self._house, self.source.user, self.source.reply)
             html = self._render.fragment("replies/_reply.html", reply=replace(view, segments=()))
             ended = {"reply": self.source.reply, "state": finished.state, "next": finished.next, "html": html}
-            self.last = frame("ended", ended, f"{self.source.run}-{self.source.state.seq}").encode()
+            last = frame("ended", ended, f"{self.source.run}-{self.source.state.seq}").encode()
+        self.last = last
         self._tell()
 
 
