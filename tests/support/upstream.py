@@ -208,9 +208,11 @@ class Upstream:
         self.connections: set[_Connection] = set()
         self.connected = 0  # connections there ever were
         self._scripts: dict[str, list[str]] = {}
+        self._plays: dict[str, list[bytes | float | Head | Step]] = {}
         self._due: list[tuple[float, int, _Connection]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._arrived = asyncio.Event()
 
     async def start(self, port: int = 0) -> None:
@@ -232,6 +234,10 @@ class Upstream:
         """From now on requests for `model` get `modes` in turn; the last one stays."""
         self._scripts[model] = list(modes)
 
+    def play(self, model: str, *steps: bytes | float | Head | Step) -> None:
+        """From now on requests for `model` get exactly these steps (see `upstream_modes`)."""
+        self._plays[model] = list(steps)
+
     async def received(self, count: int) -> Received:
         """Wait for the completion request number `count` (from 1) and return it."""
         while len(self.requests) < count:
@@ -244,10 +250,14 @@ class Upstream:
         connection.waiting = True
         self._order += 1
         heapq.heappush(self._due, (when, self._order, connection))
-        if self._timer is None or when < self._timer.when():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_at(when, self._wake)
+        if self._timer is None or when < self._timer_at:
+            self._set_timer(when)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when, self._wake)
+        self._timer_at = when  # uvloop gives no handle that tells it, for a time that is past
 
     def _wake(self) -> None:
         self._timer = None
@@ -258,7 +268,7 @@ class Upstream:
             connection.waiting = False
             connection.play()
         if self._due and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_at(self._due[0][0], self._wake)
+            self._set_timer(self._due[0][0])
 
     def answer(
         self, method: str, path: str, headers: Mapping[str, str], body: Any
@@ -288,6 +298,8 @@ class Upstream:
         request = Received(headers, body, mode, call)
         self.requests.append(request)
         self._arrived.set()
+        if named in self._plays:
+            return iter(self._plays[named]), request
         if name not in MODES:
             missing = {"message": f"The model '{named}' does not exist", "code": "model_not_found"}
             return _json(404, {"error": missing}), request
@@ -323,9 +335,10 @@ class UpstreamProcess:
     """The same server in a process of its own, for callers that block or that measure CPU time."""
 
     def __init__(self, port: int = 0) -> None:
-        command = [sys.executable, "-m", "tests.support.upstream", "--port", str(port)]
+        command = [sys.executable, "-m", "tests.support.upstream", "--port", str(port), "--with-parent"]
         home = Path(__file__).resolve().parents[2]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = subprocess.Popen(command, text=True, cwd=home, **pipes)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()
 
@@ -356,24 +369,27 @@ class UpstreamProcess:
         self.stop()
 
 
-async def _serve(port: int, key: str | None) -> None:
-    upstream = Upstream(key)
+async def _serve(port: int, key: str | None, with_parent: bool) -> None:
+    upstream, loop, over = Upstream(key), asyncio.get_running_loop(), asyncio.Event()
     await upstream.start(port)
     print(upstream.url, flush=True)
-    await asyncio.get_running_loop().create_future()
+    if with_parent:
+        loop.add_reader(sys.stdin.fileno(), over.set)
+    await over.wait()
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description="A scripted endpoint that speaks OpenAI chat completions.")
     options.add_argument("--port", type=int, default=0, help="0 picks a free one")
     options.add_argument("--key", help="the only API key that is let in")
+    options.add_argument("--with-parent", action="store_true", help="end when standard input does")
     given = options.parse_args()
     with contextlib.suppress(ImportError):
         import uvloop
 
         asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(given.port, given.key))
+        asyncio.run(_serve(given.port, given.key, given.with_parent))
 
 
 if __name__ == "__main__":
