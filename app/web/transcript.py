@@ -4,7 +4,7 @@
 whatever is stored of it yet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.errors import NotFound
@@ -54,8 +54,7 @@ async def opened(house: House, user: UserId, chat_id: ChatId, place: Place = END
         chat = await chats.owned(s, chat_id, user)
         shown, at_end = await _page(s, chat, place)
         lane = await replies.live_in(s, chat_id)
-        rows = {ReplyId(row.id): row for row in await _rows(s, shown, lane if at_end else None)}
-        items = await _items(s, house, shown, rows)
+        items = await _items(s, house, shown, lane if at_end else None)
         waiting = await messages.queued(s, chat_id) if at_end else []
     running = ReplyId(lane.id) if lane else None
     return Opened(
@@ -117,49 +116,45 @@ async def _around(s: Session, chat: Chat, at: MessageId) -> list[StoredMessage]:
     return await messages.load(s, [message.id for message in path[first:last]])
 
 
-async def _rows(s: Session, shown: Sequence[StoredMessage], lane: Reply | None) -> list[Reply]:
-    """The replies of the page: those that wrote something on it, and the silent one at its end."""
+async def _items(
+    s: Session, house: House, shown: Sequence[StoredMessage], lane: Reply | None
+) -> list[MessageView | ReplyView]:
+    """The turns in order: each person's message, then the reply to it."""
     found = await replies.of_inputs(s, [message.id for message in shown if message.role == "user"])
-    wrote = {message.reply for message in shown}
-    rows = [row for row in found if row.id in wrote]
-    silent = await _silent(s, shown[-1], found, lane) if shown else None
-    return [*rows, silent] if silent is not None and silent.id not in wrote else rows
+    rows = {ReplyId(row.id): row for row in found}
+    silent = await _silent(s, shown, found, lane)
+    warnings = await events.warnings(s, [message.reply for message in shown if message.reply])
+    written: dict[ReplyId, list[StoredMessage]] = {}
+    for message in shown:
+        if message.reply is not None:
+            written.setdefault(message.reply, []).append(message)
+    items: list[MessageView | ReplyView] = []
+    for message in shown:
+        if message.role == "user" and not message.by_application:
+            items.append(MessageView.of(message))
+        if message.reply in rows and written[message.reply][0] is message:
+            told = warnings.get(message.reply, ())
+            items.append(await _view(s, house, rows[message.reply], written[message.reply], told))
+        if message.id in silent:
+            items.append(await _view(s, house, silent[message.id], [], ()))
+    return items
 
 
 async def _silent(
-    s: Session, last: StoredMessage, found: Sequence[Reply], lane: Reply | None
-) -> Reply | None:
-    """The reply after the last message that has written nothing yet, or ended before it wrote anything."""
-    if lane is not None and lane.after == last.id:
-        return lane
-    latest = next((row for row in reversed(found) if row.after == last.id), None)
-    if latest is None or latest.phase in LIVE or await messages.of_reply(s, ReplyId(latest.id)):
-        return None
-    return latest
-
-
-async def _items(
-    s: Session, house: House, shown: Sequence[StoredMessage], rows: Mapping[ReplyId, Reply]
-) -> list[MessageView | ReplyView]:
-    """The turns in order: each person's message, then the reply to it."""
-    warnings = await events.warnings(s, list(rows))
-    written: dict[ReplyId, list[StoredMessage]] = {id: [] for id in rows}
-    items: list[MessageView | ReplyId] = []
-    for message in shown:
-        if message.role == "user":
-            if not message.by_application:
-                items.append(MessageView.of(message))
-        elif message.reply in written:
-            if not written[message.reply]:
-                items.append(message.reply)
-            written[message.reply].append(message)
-    items += [id for id, found in written.items() if not found]
-    return [
-        item
-        if isinstance(item, MessageView)
-        else await _view(s, house, rows[item], written[item], warnings.get(item, ()))
-        for item in items
-    ]
+    s: Session, shown: Sequence[StoredMessage], found: Sequence[Reply], lane: Reply | None
+) -> dict[MessageId, Reply]:
+    """By the message that they follow: the reply that has written nothing yet, and those that ended before they
+    wrote anything, where nothing else was said in their place."""
+    silent: dict[MessageId, Reply] = {}
+    if shown and lane is not None and lane.after == shown[-1].id:
+        silent[shown[-1].id] = lane
+    for message, following in zip(shown, [*shown[1:], None], strict=True):
+        if message.id in silent or message.role != "user" or (following and following.role != "user"):
+            continue
+        latest = next((row for row in reversed(found) if row.after == message.id), None)
+        if latest and latest.phase not in LIVE and not await messages.of_reply(s, ReplyId(latest.id)):
+            silent[message.id] = latest
+    return silent
 
 
 async def _view(

@@ -110,7 +110,7 @@ async def _drawn(here: House, me: UserId, accepted: Accepted) -> str:
         async with here.db.read() as s:
             waiting = await messages.queued(s, message.chat)
         queued = [MessageView.of(found) for found in waiting]
-        return here.render.fragment("messages/_queue.html", queued=queued, running=True)
+        return here.render.fragment("messages/_queue.html", queued=queued)
     drawn = here.render.fragment("messages/_message.html", message=MessageView.of(message))
     if accepted.reply is None:
         return drawn

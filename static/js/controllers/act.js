@@ -27,6 +27,7 @@ async function act(form, button) {
   const answer = await send(button.formAction, { body: fields, key: newId() });
   button.closest("[popover]")?.hidePopover();
   if (!answer?.go) return;
-  if (new URL(answer.go, location.href).pathname === location.pathname) await refresh();
+  const here = new URL(answer.go, location.href).pathname === location.pathname;
+  if (here && button.dataset.load === undefined) await refresh();
   else location.assign(answer.go);
 }

@@ -39,6 +39,7 @@ function makePalette() {
     const answer = await fetch(address(`/search?q=${encodeURIComponent(words)}`), { headers: { Accept: "text/html", "HX-Request": "true" } });
     if (mine !== asked) return;
     results.replaceChildren(commandsFor(words), answer.ok ? fragment(await answer.text()) : "");
+    for (const heading of results.querySelectorAll("h2")) heading.setAttribute("role", "presentation");
     sayTimes(results);
     select(0);
   }

@@ -1,4 +1,4 @@
-// The composer shows Stop and Queue while a reply is being written, else Send.
+// The composer shows Stop and Queue while a reply is being written, else Send; the status line then falls silent.
 import { register } from "../lib/controllers.js";
 
 register("running", (composer) => {
@@ -11,7 +11,7 @@ register("running", (composer) => {
     if (busy) composer.dataset.running = busy;
     else delete composer.dataset.running;
     if (busy && stop) stop.formAction = `${stop.dataset.stop}${busy}/stop`;
-    if (stop) stop.disabled = false;
+    if (!busy) clearStatus();
   }
 
   // Two of them: with one, every frame of the reply inside would be told, too.
@@ -19,5 +19,14 @@ register("running", (composer) => {
   turns.observe(transcript, { childList: true });
   const marks = new MutationObserver(look);
   marks.observe(transcript, { attributeFilter: ["aria-busy"], subtree: true });
-  return () => { turns.disconnect(); marks.disconnect(); };
+  document.addEventListener("nd:ended", look);
+  return () => { document.removeEventListener("nd:ended", look); turns.disconnect(); marks.disconnect(); };
 });
+
+function clearStatus() {
+  const status = document.getElementById("status");
+  const words = status?.querySelector("[data-status-text]");
+  if (!words) return;
+  words.textContent = "";
+  for (const child of [...status.children]) if (child !== words) child.remove();
+}

@@ -37,7 +37,8 @@ export function openStream({ address, events, hear, tell, poll }) {
   }
 
   function received(name, event) {
-    if (event.target !== source) return;
+    // The browser's own `open` has no data.
+    if (event.target !== source || event.data === undefined) return;
     heard = Date.now();
     if (name === "yield") { giveWay(); return; }
     if (name !== "beat") hear(name, JSON.parse(event.data));
