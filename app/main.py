@@ -28,7 +28,6 @@ from app.accounts.vault import Vault
 from app.config import FromEnvironment, Settings
 from app.control import CommandFailed, ControlServer
 from app.core.errors import NightdeskError
-from app.core.ids import UserId
 from app.outbound import Outbound
 from app.providers.discover import Discovery
 from app.providers.local import Local
@@ -107,8 +106,8 @@ async def opened(settings: Settings, folder: DataFolder) -> AsyncIterator[Opened
             settings=EndpointSettings(idle_timeout=settings.idle_timeout),
         )
 
-        bulletin = Bulletin()
         reply_settings = ReplySettings(max_text=settings.max_text, drain=settings.drain)
+        bulletin = Bulletin(reply_settings.person_backlog)
         finish = Finish(db, tasks, bulletin, reply_settings)
         logs = Logs(folder.live, tasks, reply_settings)
         runner = Runner(Preparing(db, models), finish, reply_settings)
@@ -116,7 +115,7 @@ async def opened(settings: Settings, folder: DataFolder) -> AsyncIterator[Opened
         registry = Registry(db, tasks, logs, runner, finish, titles, reply_settings)
         accepting = Accepting(db, registry, models, bulletin, reply_settings)
         recovery = Recovery(db, tasks, logs, registry, finish, models, reply_settings)
-        people.on_disabled(partial(stop_replies_of, registry))
+        people.on_disabled(lambda user: registry.stop_all(user=user))
 
         render = Render(ROOT / "templates", Assets.load(ROOT / "static"), settings.root_path)
         house = House(
@@ -148,11 +147,6 @@ def web_settings(settings: Settings) -> WebSettings:
         max_upload=settings.max_upload,
         max_text=settings.max_text,
     )
-
-
-async def stop_replies_of(registry: Registry, user: UserId) -> None:
-    """Stop what runs for an account that was disabled."""
-    await asyncio.gather(*(registry.stop(reply) for reply in registry.running_of(user)))
 
 
 def create_app(house: House) -> Starlette:
@@ -298,6 +292,6 @@ def set_up_logging(level: str) -> None:
     """One line an event on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("alembic", "uvicorn", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    # The libraries' own debug lines hold statements with their values and requests with their headers.
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("app").setLevel(level.upper())

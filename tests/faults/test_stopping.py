@@ -1,5 +1,6 @@
 """SIGTERM, a second server, lost answers, and the storage that fails."""
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -128,13 +129,9 @@ def test_a_full_disk_is_told_kept_readable_and_recovered_from(
         server.command("endpoint", "add", "up", "--api", "openai-chat", "--url", upstream.url)
         chat = caller.new_chat("normal?tokens=40")
         caller.ended(caller.post(chat, "before").reply)
-        with (small_disk / "ballast").open("wb") as ballast:
-            try:
-                while True:
-                    ballast.write(b"x" * 4096)
-                    ballast.flush()
-            except OSError:
-                pass
+        with (small_disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(b"x" * 4096)
         key, refused = str(uuid.uuid4()), httpx.Response(202)
         while refused.status_code == 202:
             key = str(uuid.uuid4())
