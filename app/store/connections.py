@@ -6,17 +6,16 @@ where it is used, would take longer for that than SQLite for most of our stateme
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import event
-from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry, NullPool
+from sqlalchemy.pool import NullPool
 
-from app.core.errors import StorageBusy
+from app.core.errors import DiskFull, StorageBusy
 from app.store.copy import connect
 from app.store.driver import Connection
 from app.store.faults import fault_of, storage_busy
@@ -45,6 +44,7 @@ class Link:
     def __init__(self, connection: AsyncConnection, driver: Connection) -> None:
         self.connection = connection
         self.driver = driver
+        self.faults = 0  # in a row
         self._set = {"busy_timeout": PATIENCE, "query_only": 0}
 
     @property
@@ -68,6 +68,20 @@ class Link:
 
     async def rollback(self) -> None:
         await self.driver.rollback()
+
+    async def end(self) -> bool:
+        """Roll back what has not been committed. Whether the connection can be used again.
+
+        A cancelled statement goes on in the connection's thread; the rollback queues behind it, and whatever comes
+        next behind the rollback, so it does no harm if this is cancelled, too.
+        """
+        if self.connection.invalidated:  # SQLAlchemy gave it up when the statement was cancelled
+            return False
+        try:
+            await self.rollback()
+        except sqlite3.Error:
+            return False
+        return not self.in_transaction
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
@@ -94,7 +108,7 @@ class Connections:
     """At most `count` connections to the database at `path`, opened when first needed; `mode` as in `copy.connect`."""
 
     def __init__(self, path: Path, mode: str, count: int) -> None:
-        connector = partial(connect, path, mode, check_same_thread=False)
+        connector = partial(_connect, path, mode)
         self._path = path
         self._engine = create_async_engine(
             "sqlite+aiosqlite://",
@@ -105,7 +119,6 @@ class Connections:
             skip_autocommit_rollback=True,
             json_serializer=partial(json.dumps, separators=(",", ":")),
         )
-        event.listen(self._engine.sync_engine, "connect", partial(_prepare, mode == "ro"))
         self._free: list[Link] = []
         self._turns = asyncio.Semaphore(count)
         self._closed = False
@@ -120,17 +133,22 @@ class Connections:
         patience = await self._take_turn(patience)
         try:
             link = self._free.pop() if self._free else await self._open()
-            broken = False
+            error: BaseException | None = None
             try:
                 await link.begin(kind, patience)
                 yield link
-            except BaseException as error:
-                broken = self._breaks(error)
+            except BaseException as raised:
+                error = raised
                 raise
             finally:
-                await self._end(link, broken)
+                await self._take_back(link, error)
         finally:
             self._turns.release()
+
+    async def open(self) -> None:
+        """Have one connection ready that has read: it keeps reading possible while the disk is full."""
+        async with self.transaction(READING) as link:
+            await link.run("SELECT count(*) FROM sqlite_master")
 
     async def close(self) -> None:
         """Close those that are free, and those that are lent when they come back."""
@@ -158,18 +176,23 @@ class Connections:
         assert isinstance(driver, Connection)
         return Link(connection, driver)
 
-    def _breaks(self, error: BaseException) -> bool:
-        """Whether a connection that met `error` is not to be used again: a fault of the disk, or cut off midway."""
-        fault = fault_of(error, self._path)
-        return isinstance(error, asyncio.CancelledError) or not isinstance(fault, StorageBusy | None)
+    async def _take_back(self, link: Link, error: BaseException | None) -> None:
+        """Keep the connection for the next one, or close it if after `error` it is not to be trusted.
 
-    async def _end(self, link: Link, broken: bool) -> None:
-        if broken or self._closed:
-            await link.close(at_once=broken)
-            return
-        if link.in_transaction:
-            await link.rollback()
-        self._free.append(link)
+        A single fault of the disk does a connection no harm, and while the disk is full another one might not even
+        open; after two in a row it may be the connection's own, as with a file system that went and came back.
+        """
+        fault = fault_of(error, self._path) if error else None
+        link.faults = link.faults + 1 if fault and not isinstance(fault, StorageBusy | DiskFull) else 0
+        usable = link.faults < 2
+        try:
+            if error is not None or link.in_transaction:
+                usable = await link.end() and usable
+        finally:
+            if usable and not self._closed:
+                self._free.append(link)
+            else:
+                await link.close(at_once=not usable)
 
 
 def left(patience: int, waited: float) -> int:
@@ -180,9 +203,14 @@ def left(patience: int, waited: float) -> int:
     return max(0, patience - int(waited * 1000) // 500 * 500)
 
 
-def _prepare(read_only: bool, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    cursor = connection.cursor()
-    for name, value in PRAGMAS.items():
-        if not (read_only and name == "journal_mode"):
-            cursor.execute(f"PRAGMA {name} = {value}")
-    cursor.close()
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Runs in the thread that the connection is then used in."""
+    connection = connect(path, mode, check_same_thread=False)
+    try:
+        for name, value in PRAGMAS.items():
+            if not (mode == "ro" and name == "journal_mode"):
+                connection.execute(f"PRAGMA {name} = {value}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

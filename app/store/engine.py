@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.core.errors import Closing
 from app.store import schema
 from app.store.connections import PATIENCE, READING, WRITING, Connections, Link, left
-from app.store.faults import fault_of
+from app.store.faults import as_faults, fault_of
 from app.store.folder import DataFolder
 from app.tasks import Tasks
 
@@ -100,7 +100,11 @@ class Database:
             logger.warning(
                 "SQLite %s has a known fault; one connection does everything", sqlite3.sqlite_version
             )
-        return cls(place, tasks, sqlite_version)
+        database = cls(place, tasks, sqlite_version)
+        with as_faults(place.path):
+            await database._writer.open()
+            await database._readers.open()
+        return database
 
     def read(self) -> AbstractAsyncContextManager[Session]:
         """A session that sees one snapshot and can't write. Keep it short: no network and no write in it.
@@ -178,7 +182,7 @@ class Database:
                     await link.commit()
         except Exception as error:
             fault = fault_of(error, self.folder.path) or error
-            logger.error("a write failed: %s", fault, exc_info=error)
+            logger.error("a write failed: %s", fault, exc_info=None if fault is not error else error)
             fault.__cause__ = error if fault is not error else None
             if not under_way:
                 under_way.append(self._waiting.popleft())
