@@ -1,15 +1,18 @@
 """Messages: sent to a new chat or to one that is there, sent again in other words, waiting in the queue."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.core.errors import Invalid
+from app.core.errors import Invalid, NightdeskError, Refused
 from app.core.ids import ChatId, FileId, MessageId, ModelId, ReplyId, UserId
 from app.core.messages import FilePart
 from app.replies.accept import Accepted, NewMessage
-from app.store import messages
+from app.store import chats, drafts, messages
+from app.store.engine import Session
 from app.web import answers, forms, transcript
 from app.web.forms import Fields
 from app.web.house import House, house, person, user
@@ -18,26 +21,24 @@ from app.web.turns import MessageView
 
 async def create_chat(request: Request) -> Response:
     """`POST /chats`: a new chat with its first message."""
-    here, me = house(request), person(request)
-    here.rates.post(me)
-    fields = await forms.form(request)
-    new = _new_message(here, fields)
-    chat, _ = await here.accepting.start_chat(
-        me.id,
-        new,
-        _key(request, fields),
-        model=new.model,
-        temporary=bool(fields.optional_text("temporary")),
-    )
+    here, me, fields = house(request), person(request), await forms.form(request)
+    async with _kept(request, None, fields):
+        here.rates.post(me)
+        new, temporary = _new_message(here, fields), fields.flag("temporary")
+        chat, _ = await here.accepting.start_chat(
+            me.id, new, _key(request, fields), model=new.model, temporary=temporary
+        )
     return answers.go(request, f"/chats/{chat.id}")
 
 
 async def create(request: Request) -> Response:
     """`POST /chats/{id}/messages`. A script gets what it shows: the message, and its reply or the queue."""
-    here, me = house(request), person(request)
-    here.rates.post(me)
-    chat_id, fields = ChatId(answers.path_id(request)), await forms.form(request)
-    accepted = await here.accepting.accept(me.id, chat_id, _new_message(here, fields), _key(request, fields))
+    here, me, fields = house(request), person(request), await forms.form(request)
+    chat_id = ChatId(answers.path_id(request))
+    async with _kept(request, chat_id, fields):
+        here.rates.post(me)
+        new = _new_message(here, fields)
+        accepted = await here.accepting.accept(me.id, chat_id, new, _key(request, fields))
     if not answers.by_script(request):
         return answers.go(request, f"/chats/{chat_id}")
     return JSONResponse({"html": await _drawn(here, me.id, accepted)}, 202)
@@ -82,6 +83,28 @@ async def remove(request: Request) -> Response:
         chat = (await messages.owned(s, message_id, user(request))).chat
     await here.accepting.remove_queued(user(request), message_id)
     return answers.go(request, f"/chats/{chat}")
+
+
+@asynccontextmanager
+async def _kept(request: Request, chat: ChatId | None, fields: Fields) -> AsyncIterator[None]:
+    """What a form is refused with stays in the composer: as the draft, since its page is gone. Scripts see to it."""
+    try:
+        yield
+    except Refused:
+        text = fields.get("text")
+        if isinstance(text, str) and not answers.by_script(request):
+            await _keep(house(request), user(request), chat, text)
+        raise
+
+
+async def _keep(here: House, me: UserId, chat: ChatId | None, text: str) -> None:
+    async def write(s: Session) -> None:
+        if chat is not None:
+            await chats.owned(s, chat, me)
+        await drafts.put(s, me, chat, text)
+
+    with suppress(NightdeskError):  # the first error is the one to tell
+        await here.db.write(write)
 
 
 def _new_message(here: House, fields: Fields, **more: Any) -> NewMessage:
