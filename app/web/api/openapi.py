@@ -1,6 +1,7 @@
 """The document of the API (OpenAPI 3.1), made from the site map and from what each operation declares, and its page."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,9 @@ def document(sites: "Iterable[Site]", root: str = "") -> Schema:
     for site in sites:
         if isinstance(site.handler, Operation):
             for method in site.methods:
-                paths.setdefault(site.path, {})[method.lower()] = _operation(site, site.handler, named)
+                paths.setdefault(site.path, {})[method.lower()] = _operation(
+                    site, method, site.handler, named
+                )
     return {
         "openapi": "3.1.0",
         "info": {"title": "Nightdesk", "version": __version__, "description": _ABOUT},
@@ -84,9 +87,10 @@ def document(sites: "Iterable[Site]", root: str = "") -> Schema:
     }
 
 
-def _operation(site: "Site", declared: Operation, named: dict[str, Schema]) -> Schema:
+def _operation(site: "Site", method: str, declared: Operation, named: dict[str, Schema]) -> Schema:
+    name = re.sub(r"\W+", "_", f"{method.lower()} {site.path.removeprefix('/api/v1')}").strip("_")
     described: Schema = {
-        "operationId": declared.name,
+        "operationId": name,
         "tags": [declared.resource],
         "summary": declared.summary,
     }

@@ -48,12 +48,8 @@ class Operation:
         return await self.handler(request)
 
     @property
-    def name(self) -> str:
-        """Unique among operations: `chats.create`."""
-        return f"{self.resource}.{self.handler.__name__}"
-
-    @property
     def resource(self) -> str:
+        """The module that it stands in, which is named after what it is about."""
         return self.handler.__module__.rpartition(".")[2]
 
     @property
