@@ -234,9 +234,9 @@ def guarded(handler: Handler, needs: Needs, area: Area) -> Handler:
 
 
 async def _check_token(request: Request, person: Person) -> None:
-    """A change made with a session carries its token, in a header or, from a form, in the field `csrf`."""
+    """A change made with a session carries its token in a header; the form of a page may in its field `csrf`."""
     given: Any = request.headers.get("x-csrf-token")
-    if given is None and is_form(request):
+    if given is None and is_form(request) and not problems.wants_json(problems.path_of(request)):
         given = (await request.form(max_files=MOST_FILES, max_fields=MOST_FIELDS)).get("csrf")
     right = isinstance(given, str) and hmac.compare_digest(
         given.encode("utf-8", "replace"), person.csrf.encode()
