@@ -50,13 +50,14 @@ class _Open:
         elif name and name != self.name and not self.text:
             self.name += name
 
-    def add_arguments(self, arguments: Any) -> None:
-        if isinstance(arguments, str):
-            self.pieces.append(arguments)
-        elif isinstance(arguments, dict):
+    def add_arguments(self, arguments: Any) -> int:
+        """Returns how many characters that were."""
+        if isinstance(arguments, dict):
             self.object = arguments or self.object or arguments
         elif arguments is not None:
-            self.pieces.append(json.dumps(arguments, ensure_ascii=False))
+            self.pieces.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
+            return len(self.pieces[-1])
+        return 0
 
 
 class CallAssembler:
@@ -67,6 +68,7 @@ class CallAssembler:
     """
 
     def __init__(self, taken: Collection[str] = (), new_id: Callable[[], str] = new_call_id) -> None:
+        self.size = 0  # characters of arguments so far
         self._taken = set(taken)
         self._new_id = new_id
         self._calls: list[_Open] = []
@@ -117,7 +119,7 @@ class CallAssembler:
             call.id = id
             self._by_id.setdefault(id, call)
         call.add_name(name)
-        call.add_arguments(arguments)
+        self.size += call.add_arguments(arguments)
 
     def _find(self, index: int | None, id: str, name: str) -> _Open | None:
         """The call that a fragment points at."""
@@ -180,7 +182,10 @@ def _arguments(call: _Open) -> tuple[str, Mapping[str, Any] | None]:
     value = _parsed(text)
     if isinstance(value, str):
         value = _parsed(value)
-    return text, _storable_all(value) if isinstance(value, dict) else None
+    try:
+        return text, _storable_all(value) if isinstance(value, dict) else None
+    except RecursionError:
+        return text, None
 
 
 def _parsed(text: str) -> Any:

@@ -20,7 +20,7 @@ from app.providers.calls import CallAssembler, new_call_id, paired
 from app.providers.chat_pieces import Repeats, Same, sameness
 from app.providers.failures import WireError, error_in
 from app.providers.reasoning import Kind, ReasoningSplitter
-from app.providers.sse import Event, EventReader, EventTooLong
+from app.providers.sse import LIMIT, Event, EventReader, EventTooLong
 
 _DONE = "[DONE]"
 # How often in a row the look of an event is learned in vain before it is given up (OpenAI pads at random).
@@ -70,6 +70,7 @@ class ChatDecoder:
         self._parsed = False  # whether anything was an event of this API
         self._whole = False  # whether a whole completion came, which needs no end mark
         self._foreign: list[str] = []
+        self._foreign_size = 0
         self._same: Same | None = None
         self._tries = _TRIES
         self._finish = ""
@@ -92,8 +93,7 @@ class ChatDecoder:
         try:
             self._take_all(self._reader.feed(data))
         except EventTooLong:
-            self._fail(WireError(type="invalid_stream", message="an event is too long"))
-            self.ended = True
+            self._overflow()
         return self._given()
 
     def close(self) -> list[ProviderEvent]:
@@ -119,6 +119,11 @@ class ChatDecoder:
         if self.error is None:
             self._events.append(Done(stop, self._finish or None))
         return self._given()
+
+    def _overflow(self) -> None:
+        """Something that is kept until the end has grown past what anybody sends."""
+        self._fail(WireError(type="invalid_stream", message="the answer is too long"))
+        self.ended = True
 
     def _take_all(self, events: list[Event]) -> None:
         for name, text in events:
@@ -171,6 +176,9 @@ class ChatDecoder:
             return
         if opens or self._foreign or not self._parsed:
             self._foreign.append(line)
+            self._foreign_size += len(line)
+            if self._foreign_size > LIMIT:
+                self._overflow()
 
     def _read_foreign(self) -> None:
         """What was no event, now that all of it is there: JSON over several lines, or no answer of this API."""
@@ -182,6 +190,12 @@ class ChatDecoder:
             self._fail(WireError(type="invalid_stream", message=text[:300]))
 
     def _take(self, chunk: Any, is_error: bool = False) -> None:
+        try:
+            self._take_chunk(chunk, is_error)
+        except RecursionError:
+            self._overflow()
+
+    def _take_chunk(self, chunk: Any, is_error: bool) -> None:
         if type(chunk) is not dict:
             if chunk == _DONE:
                 self._read_foreign()
@@ -246,6 +260,8 @@ class ChatDecoder:
         if calls := get("tool_calls"):
             self._calls.feed(calls)
             self.seen = True
+            if self._calls.size > LIMIT:
+                self._overflow()
         if function := get("function_call"):
             self._calls.feed_function(function)
             self.seen = True

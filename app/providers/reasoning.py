@@ -25,6 +25,7 @@ _ENDS = ("<|end|>", "<|return|>", "<|call|>", _START, _CHANNEL)
 _OPENINGS = (*_TAGS, *_TAGS.values(), _CHANNEL, _START)
 _FIRSTS = frozenset(tag[0] for tag in _OPENINGS)
 _HEADER_LIMIT = 200
+_BLANK_LIMIT = 1000  # a model that writes nothing but line ends would hold everything back
 _CHANNEL_NAME = re.compile(r"\s*(\w+)")
 
 
@@ -87,9 +88,10 @@ class ReasoningSplitter:
     def _start(self, said: list[Said]) -> bool:
         """Decide what kind of text this is by its first characters."""
         body = self._held.lstrip()
-        if not body:
+        blank = len(self._held) - len(body)
+        if not body and blank <= _BLANK_LIMIT:
             return False
-        if body[0] in _FIRSTS:
+        if body and blank <= _BLANK_LIMIT and body[0] in _FIRSTS:
             opening = next((tag for tag in _OPENINGS if body.startswith(tag)), None)
             if opening is not None:
                 self._open(opening, body)

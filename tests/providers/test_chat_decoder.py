@@ -9,6 +9,11 @@ from hypothesis import given, settings, strategies as st
 from app.providers.base import Done, ReasoningSeen, TextSeen
 from tests.support.wire import DONE, END, END_OF_CALLS, call, chunk, decode, decoder, text
 
+KNOWN = (
+    "choices delta message content reasoning_content reasoning_details tool_calls function id index name arguments "
+    "finish_reason usage prompt_tokens error code type text base_resp status_code x_groq refusal function_call"
+)
+NAMES = st.sampled_from(KNOWN.split())
 HEL_LO = text("Hel") + text("lo")
 
 
@@ -385,6 +390,47 @@ def test_deltas_that_hold_all_the_text_so_far_are_undone():
 )
 def test_deltas_that_only_look_like_it_are_left_alone(deltas):
     assert came_to(b"".join(map(text, deltas)) + END) == result(text="".join(deltas))
+
+
+# Anything at all
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.floats(), st.text(max_size=4)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.one_of(JSON, st.dictionaries(NAMES, JSON, max_size=4)), max_size=6), st.data())
+def test_no_json_upsets_the_decoder_however_it_is_cut(values, data):
+    body = b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in values) + END
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=5)))
+    assert decode(*(body[start:end] for start, end in pairwise([0, *cuts, len(body)]))) == decode(body)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8))
+def test_no_bytes_upset_the_decoder_however_they_are_cut(pieces):
+    assert decode(*pieces) == decode(b"".join(pieces))
+
+
+@pytest.mark.parametrize("name", ["content", "reasoning_details", "tool_calls", "usage", "error"])
+def test_values_of_any_depth_are_borne(name):
+    deep = "[" * 900 + "]" * 900
+    decode(
+        f'data: {{"error":{deep},"choices":[{{"index":0,"delta":{{"{name}":{deep}}}}}]}}\n\n'.encode(), END
+    )
+    arguments = '{"a":' * 400 + "1" + "}" * 400
+    assert decode(call(index=0, id="a", name="f", arguments=arguments), END)["stop_reason"] == "tool_use"
+
+
+def test_arguments_without_an_end_are_an_error():
+    reader = decoder()
+    for _ in range(20):
+        reader.feed(call(index=0, id="a", name="f", arguments="x" * 1_000_000))
+    assert reader.ended
+    assert reader.error is not None
 
 
 # The short way

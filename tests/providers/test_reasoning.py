@@ -71,6 +71,13 @@ def test_a_closing_tag_alone_at_the_start_is_dropped():
     assert split("</think>\n\nHello") == ("", "Hello")
 
 
+def test_white_space_is_not_held_back_for_ever():
+    splitter = ReasoningSplitter()
+    said = [part for _ in range(200) for part in splitter.feed("\n" * 10)]
+    assert "".join(part.text for part in said) == "\n" * 2000
+    assert split("\n" * 2000 + "<think>a") == ("", "\n" * 2000 + "<think>a")
+
+
 def test_ordinary_text_is_given_out_at_once():
     splitter = ReasoningSplitter()
     assert [part.text for part in splitter.feed("H")] == ["H"]

@@ -337,8 +337,8 @@ class UpstreamProcess:
     def __init__(self, port: int = 0) -> None:
         command = [sys.executable, "-m", "tests.support.upstream", "--port", str(port), "--with-parent"]
         home = Path(__file__).resolve().parents[2]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._process = subprocess.Popen(command, text=True, cwd=home, **pipes)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, text=True, cwd=home, stdin=pipe, stdout=pipe)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()
 
