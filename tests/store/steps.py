@@ -1,5 +1,7 @@
 """One helper for each thing that the tests of the store do again and again."""
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
@@ -7,6 +9,7 @@ from sqlalchemy import text
 from app.core.ids import ChatId, MessageId, ReplyId, UserId, new_id, new_run
 from app.core.messages import Part, Role, TextPart
 from app.store import chats, messages, people, replies
+from app.store.copy import connect
 from app.store.engine import Database
 from app.store.tables import Message, Reply
 
@@ -95,3 +98,14 @@ async def leaf_of(db: Database, chat_id: ChatId) -> str | None:
 async def message_of(db: Database, id: MessageId) -> Message | None:
     async with db.read() as s:
         return await s.get(Message, id)
+
+
+def content(database: Path) -> dict[str, list[str]]:
+    """Every row of every table that holds what people and models wrote, and the statements of the schema."""
+    with closing(connect(database)) as connection:
+        made = connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+        tables = [name for name, sql in made if sql and sql.startswith("CREATE TABLE")]
+        rows = {table: connection.execute(f"SELECT * FROM '{table}'").fetchall() for table in tables}
+    return {"": [str(statement) for statement in made]} | {
+        table: sorted(map(repr, found)) for table, found in rows.items() if not table.startswith("search_")
+    }
