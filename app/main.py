@@ -31,7 +31,7 @@ from app.core.errors import NightdeskError
 from app.outbound import Outbound
 from app.providers.discover import Discovery
 from app.providers.local import Local
-from app.providers.table import Table
+from app.providers.table import OFFERED, Table
 from app.replies.accept import Accepting
 from app.replies.endpoints import EndpointSettings
 from app.replies.feed import Bulletin
@@ -103,7 +103,7 @@ async def opened(settings: Settings, folder: DataFolder) -> AsyncIterator[Opened
             tasks,
             embedded=local.models,
             discovery=Discovery(outbound.http("discovery"), tasks),
-            settings=EndpointSettings(idle_timeout=settings.idle_timeout),
+            settings=EndpointSettings(apis=OFFERED, idle_timeout=settings.idle_timeout),
         )
 
         reply_settings = ReplySettings(max_text=settings.max_text, drain=settings.drain)

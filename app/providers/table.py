@@ -15,6 +15,9 @@ APIS: Mapping[str, Callable[[EndpointConfig, Http], Provider]] = {
     "scripted": Scripted,
 }
 
+# What somebody can add; the embedded model's endpoint is made by Nightdesk itself.
+OFFERED = tuple(api for api in APIS if api != "local")
+
 
 def open_provider(config: EndpointConfig, http: Http) -> Provider:
     """The adapter of an endpoint. Opens no connection. Raises WrongProtocol for an API that is not known."""

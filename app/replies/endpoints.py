@@ -37,10 +37,12 @@ KEY = "key"
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "Local model"
 EMBEDDED_URL = "local:smollm2"
+SCRIPT = "script:"
 OPENAI_URL = "https://api.openai.com/v1"
 
 _CHECK_SECONDS = 15.0
 _LONGEST_NAME = 80
+_LONGEST_SCRIPT = 20_000
 _LONGEST_IDLE = 24 * 3600
 _VERSIONED = re.compile(r"/v[0-9][a-z0-9]*(?:/|$)")
 _KEY = re.compile(r"[\x21-\x7e]{1,4096}", re.ASCII)
@@ -100,7 +102,7 @@ class Endpoints:
         config = EndpointConfig(
             label=_name(name),
             api=self._api(api),
-            base_url=endpoint_url(base_url),
+            base_url=_address(base_url),
             key=_key(key) if key else None,
             idle_timeout=self._settings.idle_timeout,
         )
@@ -158,7 +160,7 @@ class Endpoints:
         wanted = {
             "name": _name(name) if name is not None else None,
             "api": self._api(api) if api is not None else None,
-            "base_url": endpoint_url(base_url) if base_url is not None else None,
+            "base_url": _address(base_url) if base_url is not None else None,
             "idle_timeout": _seconds(idle_timeout) if idle_timeout is not None else None,
             "enabled": enabled,
         }
@@ -300,6 +302,11 @@ class Endpoints:
         if api not in self._settings.apis:
             raise Invalid(f"'{api[:40]}' is not an API that endpoints can speak here.", "api")
         return api
+
+
+def _address(text: str) -> str:
+    """An endpoint's address in its one spelling; that of a script stands as it is. Raises Invalid."""
+    return text if text.startswith(SCRIPT) and len(text) <= _LONGEST_SCRIPT else endpoint_url(text)
 
 
 async def _note(
