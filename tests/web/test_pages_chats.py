@@ -123,7 +123,7 @@ async def test_other_words_stand_as_a_version_beside_the_first(here: World, ada:
 
 
 async def test_a_reply_that_failed_is_a_sentence_in_its_place(here: World, ada: Visitor):
-    await here.upstream.stop()
+    here.upstream.script("normal", "status?code=401")
     path = await said(here, ada)
     page = (await ada.get(path)).text
     notice = re.search(
@@ -134,7 +134,7 @@ async def test_a_reply_that_failed_is_a_sentence_in_its_place(here: World, ada: 
 
 
 async def test_a_reply_that_failed_stays_where_it_was_when_the_chat_goes_on(here: World, ada: Visitor):
-    await here.upstream.stop()
+    here.upstream.script("normal", "status?code=401")
     path = await said(here, ada)
     await ada.send(f"{path}/messages", {"key": new_id(), "text": "Again"})
     await ended(here, path)
