@@ -7,10 +7,10 @@ with another id and name at a used index, and with a second fragment with a name
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from app.core.messages import ToolUsePart
+from app.core.messages import Message, ToolUsePart
 from app.core.text import storable
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -19,6 +19,11 @@ _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 def new_call_id() -> str:
     """A made-up id: nine letters and digits, the one shape that every endpoint takes (Mistral no other)."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(9))
+
+
+def calls_in(messages: Iterable[Message]) -> set[str]:
+    """The ids of all calls in a transcript."""
+    return {call.id for message in messages for call in message.calls}
 
 
 class _Open:

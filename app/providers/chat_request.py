@@ -108,8 +108,3 @@ def _shaped(id: str, dialect: Dialect) -> str:
     if (_SHORT_ID if dialect.short_ids else _ID).fullmatch(id):
         return id
     return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
-
-
-def calls_in(messages: tuple[Message, ...]) -> set[str]:
-    """The ids of all calls in a transcript."""
-    return {call.id for message in messages for call in message.calls}

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit, urlunsplit
 from app.core.errors import ProviderError
 from app.outbound import Broken, Http, HttpResponse, OutboundError, Timeout
 from app.providers.base import Done, EndpointConfig, FoundModel, ProviderEvent, Request
+from app.providers.calls import calls_in
 from app.providers.chat_decoder import ChatDecoder
-from app.providers.chat_request import Dialect, body_of, calls_in
+from app.providers.chat_request import Dialect, body_of
 from app.providers.failures import Failures, WireError, error_of_body
 from app.providers.listing import is_llama_cpp, models_in, window_in
 

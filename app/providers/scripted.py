@@ -43,8 +43,7 @@ from app.providers.base import (
     TextSeen,
     UsageSeen,
 )
-from app.providers.calls import CallAssembler
-from app.providers.chat_request import calls_in
+from app.providers.calls import CallAssembler, calls_in
 
 SCHEME = "script:"
 HELLO: Mapping[str, Any] = {

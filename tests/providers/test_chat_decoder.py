@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -17,7 +18,7 @@ NAMES = st.sampled_from(KNOWN.split())
 HEL_LO = text("Hel") + text("lo")
 
 
-def came_to(body: bytes) -> dict[str, object]:
+def came_to(body: bytes) -> dict[str, Any]:
     """What a stream comes to: whole, byte by byte, and cut in two at every byte."""
     whole = decode(body)
     assert decode(*(body[at : at + 1] for at in range(len(body)))) == whole
@@ -26,8 +27,14 @@ def came_to(body: bytes) -> dict[str, object]:
     return whole
 
 
-def result(**wanted: object) -> dict[str, object]:
-    nothing = {"text": "", "reasoning": "", "tool_calls": [], "stop_reason": "end_turn", "usage": None}
+def result(**wanted: object) -> dict[str, Any]:
+    nothing: dict[str, Any] = {
+        "text": "",
+        "reasoning": "",
+        "tool_calls": [],
+        "stop_reason": "end_turn",
+        "usage": None,
+    }
     return {**nothing, **wanted}
 
 

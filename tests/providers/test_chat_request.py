@@ -1,9 +1,11 @@
 """What goes out to an endpoint of OpenAI chat completions."""
 
 import json
+from typing import Any
 
 import pytest
 
+from app.core.ids import FileId
 from app.core.messages import (
     FilePart,
     Message,
@@ -29,7 +31,7 @@ def results(*texts: str) -> Message:
     return Message("tool", tuple(ToolResultPart(f"call_{n}", "ok", text) for n, text in enumerate(texts, 1)))
 
 
-def sent(*messages: Message, dialect: Dialect | None = None, **fields) -> list[dict]:
+def sent(*messages: Message, dialect: Dialect | None = None, **fields) -> list[dict[str, Any]]:
     return body_of(Request("m", messages, **fields), dialect or Dialect())["messages"]
 
 
@@ -127,7 +129,7 @@ def test_reasoning_is_never_sent_back():
 
 
 def test_a_file_does_not_make_an_empty_turn():
-    assert sent(Message("user", (FilePart("image", "f"), TextPart("What is it?")))) == [
+    assert sent(Message("user", (FilePart("image", FileId("f")), TextPart("What is it?")))) == [
         {"role": "user", "content": "What is it?"}
     ]
 

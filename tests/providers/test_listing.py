@@ -7,8 +7,9 @@ from app.providers.listing import is_llama_cpp, models_in, window_in
 
 
 def only(**entry) -> FoundModel:
-    (model,) = models_in({"object": "list", "data": [{"id": "m", **entry}]})
-    return model
+    models = models_in({"object": "list", "data": [{"id": "m", **entry}]})
+    assert models is not None
+    return models[0]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ def split(*pieces: str) -> tuple[str, str]:
     """Reasoning and text."""
     splitter = ReasoningSplitter()
     said = [part for piece in pieces for part in splitter.feed(piece)] + splitter.close()
-    return tuple("".join(part.text for part in said if part.kind == kind) for kind in ("reasoning", "text"))
+    halves = {
+        kind: "".join(part.text for part in said if part.kind == kind) for kind in ("reasoning", "text")
+    }
+    return halves["reasoning"], halves["text"]
 
 
 @pytest.mark.parametrize("tag", ["<think>", "<thinking>", "<thought>", "<seed:think>", "[THINK]"])
