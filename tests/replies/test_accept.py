@@ -250,7 +250,7 @@ async def test_edit_and_resend_makes_a_branch(house: House):
     async with house.db.read() as s:
         chat = await chats.owned(s, talk.chat, house.user)
         assert [m.text for m in await messages.branch(s, chat)] == ["First, but better", "Two"]
-    assert [m.text for m in house.puppet.calls[1].request.messages][0].endswith("First, but better")
+    assert house.puppet.calls[1].request.messages[0].text.endswith("First, but better")
 
 
 async def test_the_branch_that_somebody_chose_is_shown_to_its_end(house: House):

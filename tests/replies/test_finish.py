@@ -1,0 +1,166 @@
+"""The outcome: stored once, with everything that changes in the same moment."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import DiskFull, StorageBusy
+from app.core.events import Finished
+from app.store import chats, messages
+from app.store.engine import Database
+from tests.replies.house import House, opened, says, until
+
+
+async def _chat(house: House, chat_id):
+    async with house.db.read() as s:
+        return await chats.owned(s, chat_id, house.user)
+
+
+async def test_finished_is_told_only_after_the_outcome_is_stored(house: House):
+    talk = await house.start()
+    call = await house.puppet.asked()
+    live = talk.live
+    phases: list[str] = []
+
+    def note() -> None:
+        if live.state.finished is not None and not phases:
+            phases.append(_phase_on_disk(house, talk.reply))
+
+    live.feed.watch(note)
+    call.say("Hi").end()
+    await talk.ended()
+    assert phases == ["complete"]
+
+
+def _phase_on_disk(house: House, reply: str) -> str:
+    with sqlite3.connect(house.folder.database) as db:
+        return db.execute("SELECT phase FROM reply WHERE id = ?", (reply,)).fetchone()[0]
+
+
+async def test_a_reply_that_ends_unseen_marks_its_chat_and_is_announced(house: House):
+    follower = house.bulletin.attach(house.user)
+    house.puppet.will(says("Hi"))
+    talk = await house.start("Hello")
+    await talk.ended()
+    assert (await _chat(house, talk.chat)).unread
+    _, news = follower.take()
+    (toast,) = [n.data for n in news if n.kind == "toast"]
+    assert toast == {"chat": talk.chat, "title": "Hello", "state": "complete"}
+
+
+async def test_a_reply_that_somebody_sees_end_leaves_no_mark(house: House):
+    talk = await house.start()
+    follower = house.bulletin.attach(house.user, talk.chat, visible=True)
+    (await house.puppet.asked()).say("Hi").end()
+    await talk.ended()
+    assert not (await _chat(house, talk.chat)).unread
+    assert not [n for n in follower.take()[1] if n.kind == "toast"]
+
+
+async def test_a_stopped_reply_is_no_news(house: House):
+    talk = await house.start()
+    await house.registry.stop(talk.reply)
+    assert not (await _chat(house, talk.chat)).unread
+
+
+async def test_a_temporary_chat_is_never_announced_nor_named(house: House):
+    house.models.titles.append("A title")
+    follower = house.bulletin.attach(house.user)
+    house.puppet.will(says("Hi"))
+    talk = await house.start("Hello", temporary=True)
+    await talk.ended()
+    assert not (await _chat(house, talk.chat)).unread
+    assert not [n for n in follower.take()[1] if n.kind == "toast"]
+    assert house.models.asked == []
+
+
+async def test_a_person_hears_of_a_reply_from_start_to_end(house: House):
+    follower = house.bulletin.attach(house.user)
+    house.puppet.will(says("Hi"))
+    talk = await house.start()
+    await talk.ended()
+    news = [n.data for n in follower.take()[1] if n.kind == "reply"]
+    assert news == [
+        {"id": talk.reply, "chat": talk.chat, "state": "running"},
+        {"id": talk.reply, "chat": talk.chat, "state": "complete"},
+    ]
+
+
+async def test_the_branch_follows_only_while_it_is_the_one_that_is_shown(house: House):
+    house.puppet.will(says("One"))
+    talk = await house.start("First")
+    await talk.ended()
+    first = talk.input
+    await talk.send("Second", parent=None, parent_given=True)
+    await house.accepting.choose_branch(house.user, talk.chat, first)
+    (await house.puppet.asked(2)).say("Two").end()
+    await talk.ended()
+    async with house.db.read() as s:
+        shown = await messages.branch(s, await chats.owned(s, talk.chat, house.user))
+    assert [m.text for m in shown] == ["First", "One"]
+
+
+class Faulty:
+    """A database whose writes fail so often before they work again."""
+
+    def __init__(self, db: Database, *faults: Exception) -> None:
+        self._db = db
+        self.faults = list(faults)
+
+    async def write(self, fn):
+        if self.faults:
+            raise self.faults.pop(0)
+        return await self._db.write(fn)
+
+
+async def test_an_outcome_that_cannot_be_stored_is_tried_until_it_can(house: House):
+    talk = await house.start()
+    call = await house.puppet.asked()
+    house.finish._db = Faulty(house.db, DiskFull("Full."), StorageBusy("Busy."), DiskFull("Full."))  # type: ignore[assignment]
+    call.say("Kept").end()
+    live = talk.live
+    await until(lambda: live.state.passing.status == "Waiting until the server can save this")
+    assert live.state.finished is None
+    await talk.ended()
+    assert [m.text for m in await house.written(talk.reply)] == ["Kept"]
+    assert sum(isinstance(e.event, Finished) for e in live.feed.entries) == 1
+
+
+async def test_while_nothing_can_be_stored_the_server_still_stops(tmp_path: Path):
+    async with opened(tmp_path / "data") as house:
+        talk = await house.start()
+        call = await house.puppet.asked()
+        house.finish._db = Faulty(house.db, *[DiskFull("Full.")] * 10_000)  # type: ignore[assignment]
+        call.say("Kept").end()
+        live = talk.live
+        await until(lambda: live.state.passing.status.startswith("Waiting until"))
+        async with asyncio.timeout(5):
+            await house.registry.close(0.0)
+        kept = house.logs.read(talk.reply, live.run)
+        assert "".join(getattr(e.event, "text", "") for e in kept if e.round == 1) == "Kept"
+
+
+async def test_a_fault_of_our_own_in_the_outcome_still_frees_the_chat(house: House, caplog):
+    talk = await house.start()
+    call = await house.puppet.asked()
+    house.finish._db = Faulty(house.db, ZeroDivisionError("a bug"))  # type: ignore[assignment]
+    call.say("Hi").end()
+    await talk.ended()
+    assert (await house.row(talk.reply)).phase == "failed"
+    assert "a bug" in caplog.text
+    assert not (await talk.send("Next")).queued
+
+
+async def test_saying_something_instead_fails_alone_when_it_cannot_be_stored(house: House):
+    """The reply is stopped all the same; the message is refused, so that it stays with its writer."""
+    talk = await house.start()
+    (await house.puppet.asked()).say("Half")
+    await talk.shows("Half")
+    old = talk.reply
+    house.finish._db = Faulty(house.db, DiskFull("Full."))  # type: ignore[assignment]
+    with pytest.raises(DiskFull):
+        await talk.send("Instead", busy="replace")
+    assert (await house.row(old)).phase == "stopped"
+    assert [m.text for m in await house.written(old)] == ["Half"]
