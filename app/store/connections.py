@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_e
 from sqlalchemy.pool import NullPool
 
 from app.core.errors import DiskFull, StorageBusy
-from app.store.copy import connect
+from app.store.copy import connect, trusted_schema
 from app.store.driver import Connection
 from app.store.faults import fault_of, storage_busy
 
@@ -30,7 +30,6 @@ PRAGMAS = {
     "journal_mode": "WAL",
     "synchronous": "FULL",  # an accepted message survives a power cut
     "foreign_keys": "ON",
-    "trusted_schema": "OFF",
     "busy_timeout": PATIENCE,
     "journal_size_limit": 4 * 1024 * 1024,  # what is left of the WAL after a large transaction
     "mmap_size": 0,  # mapped, a failing disk would be a SIGBUS
@@ -207,6 +206,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Runs in the thread that the connection is then used in."""
     connection = connect(path, mode, check_same_thread=False)
     try:
+        connection.execute(f"PRAGMA trusted_schema = {trusted_schema()}")
         for name, value in PRAGMAS.items():
             if not (mode == "ro" and name == "journal_mode"):
                 connection.execute(f"PRAGMA {name} = {value}")

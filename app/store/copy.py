@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +19,24 @@ def connect(path: Path, mode: str = "rw", check_same_thread: bool = True) -> sql
         check_same_thread=check_same_thread,
         cached_statements=256,
     )
+
+
+@cache
+def trusted_schema() -> str:
+    """The value of that pragma: OFF, but ON where this SQLite would then refuse triggers that fill a search index.
+
+    Older ones (3.40 does, 3.53 does not) count FTS5 among the things that a schema must not do by itself.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as trial:
+        trial.executescript(
+            "PRAGMA trusted_schema = OFF; CREATE TABLE t (x); CREATE VIRTUAL TABLE f USING fts5(x);"
+            "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO f (x) VALUES (NEW.x); END;"
+        )
+        try:
+            trial.execute("INSERT INTO t VALUES ('')")
+        except sqlite3.OperationalError:
+            return "ON"
+    return "OFF"
 
 
 def copy_database(source: Path, target: Path) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from app import __version__
 from app.core.errors import Refused, StorageFault
-from app.store.copy import connect, copy_database, sync
+from app.store.copy import connect, copy_database, sync, trusted_schema
 from app.store.faults import as_faults
 from app.store.folder import DataFolder
 from app.store.tables import Base
@@ -202,13 +202,9 @@ def _migrating(database: Path) -> Iterator[Connection]:
             driver = connection.connection.dbapi_connection
             assert driver is not None
             cursor = driver.cursor()
-            for pragma in (
-                "journal_mode = WAL",
-                "synchronous = FULL",
-                "foreign_keys = OFF",
-                "trusted_schema = OFF",
-            ):
+            for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = OFF"):
                 cursor.execute(f"PRAGMA {pragma}")
+            cursor.execute(f"PRAGMA trusted_schema = {trusted_schema()}")
             cursor.close()
             yield connection
     finally:

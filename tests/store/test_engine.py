@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from app.core.errors import Closing, NotFound, StorageBusy, StorageFault
 from app.core.ids import UserId, new_id
 from app.store import people, settings
+from app.store.copy import trusted_schema
 from app.store.engine import Database, Session, is_sound
 from app.store.folder import DataFolder
 from app.tasks import Tasks
@@ -298,7 +299,7 @@ async def test_every_connection_has_the_pragmas_of_the_house(db: Database) -> No
         "journal_mode": "wal",
         "synchronous": 2,
         "foreign_keys": 1,
-        "trusted_schema": 0,
+        "trusted_schema": int(trusted_schema() == "ON"),
         "busy_timeout": 5000,
         "mmap_size": 0,
     }

@@ -45,15 +45,15 @@ def describe(connection: sqlite3.Connection) -> dict[str, Any]:
                 row[2:] for row in connection.execute(f"PRAGMA foreign_key_list('{table}')")
             ),
             "indexes": sorted(
-                (
-                    row[2:],
-                    [(part[2], part[3]) for part in columns[row[1]]],
-                    _source(connection, row[1]).partition(" WHERE ")[2],
-                )
+                (row[2:], [part[2:4] for part in columns[row[1]]], _condition(connection, row[1]))
                 for row in indexes
             ),
         }
     return found
+
+
+def _condition(connection: sqlite3.Connection, index: str) -> str:
+    return _source(connection, index).partition(" WHERE ")[2]
 
 
 def _source(connection: sqlite3.Connection, name: str) -> str:
