@@ -13,7 +13,7 @@ from app.core.errors import Invalid, NightdeskError, UnknownModel
 from app.core.ids import EndpointId, ModelId
 from app.replies.models import Models
 from app.store.tables import Model
-from app.web import answers, forms, model_lists
+from app.web import answers, changes, forms, model_lists
 from app.web.forms import Fields
 from app.web.house import house, person
 from app.web.preferences import Preferences
@@ -34,14 +34,14 @@ async def models(request: Request) -> Response:
 
 async def add_endpoint(request: Request) -> Response:
     """`POST /settings/endpoints` with name, address and perhaps a key: kept once its models could be read."""
-    fields = await forms.form(request)
+    here, me, fields = house(request), person(request), await forms.form(request)
 
     async def add() -> None:
         name, url = fields.text("name"), fields.text("base_url")
         api = fields.optional_text("api") or "openai-chat"
         came_from = "discovered" if fields.optional_text("came_from") == "discovered" else "person"
         key = fields.optional_text("api_key")
-        await house(request).models.add_endpoint(name, api, url, key or None, came_from=came_from)
+        await here.models.add_endpoint(name, api, url, key or None, came_from=came_from, by=me)
 
     return await _tried(request, add, fields, "add")
 
@@ -51,17 +51,17 @@ async def edit_endpoint(request: Request) -> Response:
     endpoint_id, fields = EndpointId(answers.path_id(request)), await forms.form(request)
 
     async def edit() -> None:
-        changes: dict[str, Any] = {
+        wanted: dict[str, Any] = {
             name: value for name in ("name", "base_url") if (value := fields.optional_text(name))
         }
         if (seconds := fields.optional_text("idle_timeout")) is not None:
-            changes["idle_timeout"] = _whole(seconds, "idle_timeout")
+            wanted["idle_timeout"] = _whole(seconds, "idle_timeout")
         if fields.flag("forget_key"):
-            changes["key"] = ""
+            wanted["key"] = ""
         elif key := fields.optional_text("api_key"):
-            changes["key"] = key
-        changes["enabled"] = fields.flag("enabled")
-        await house(request).models.update_endpoint(endpoint_id, **changes)
+            wanted["key"] = key
+        wanted["enabled"] = fields.flag("enabled")
+        await house(request).models.update_endpoint(endpoint_id, **wanted, by=person(request))
 
     return await _tried(request, edit, fields, endpoint_id)
 
@@ -81,7 +81,7 @@ async def delete_endpoint(request: Request) -> Response:
     endpoint_id, fields = EndpointId(answers.path_id(request)), await forms.form(request)
 
     async def delete() -> None:
-        await house(request).models.delete_endpoint(endpoint_id)
+        await changes.delete_endpoint(house(request), endpoint_id, person(request))
 
     return await _tried(request, delete, fields, "")
 
@@ -92,9 +92,9 @@ async def edit_model(request: Request) -> Response:
 
     async def edit() -> None:
         before = _known(house(request).models, model_id)
-        changes = _model_fields(fields)
-        changed = {name: value for name, value in changes.items() if value != getattr(before, name)}
-        await house(request).models.update_model(model_id, **changed)
+        wanted = _model_fields(fields)
+        changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
+        await house(request).models.update_model(model_id, **changed, by=person(request))
 
     return await _tried(request, edit, fields, model_id)
 
@@ -106,7 +106,7 @@ async def roles(request: Request) -> Response:
     async def choose() -> None:
         for role, _, _ in model_lists.ROLES:
             picked = fields.optional_id(role)
-            await here.models.set_default(role, ModelId(picked) if picked else None)
+            await here.models.set_default(role, ModelId(picked) if picked else None, by=person(request))
 
     return await _tried(request, choose, fields, "roles")
 
@@ -186,10 +186,10 @@ async def appearance(request: Request) -> Response:
 async def set_appearance(request: Request) -> Response:
     """`POST /settings/appearance`: those of theme, enter, starters and first_steps that the form holds."""
     fields = await forms.form(request)
-    changes: dict[str, Any] = {name: value for name in _WORDS if (value := fields.optional_text(name))}
-    changes |= {name: fields.flag(name) for name in _FLAGS if name in fields}
-    await _prefer(request, changes)
-    whole = "theme" in changes
+    chosen: dict[str, Any] = {name: value for name in _WORDS if (value := fields.optional_text(name))}
+    chosen |= {name: fields.flag(name) for name in _FLAGS if name in fields}
+    await _prefer(request, chosen)
+    whole = "theme" in chosen
     return answers.go(request, "/settings/appearance" if whole else "/")
 
 
@@ -199,10 +199,10 @@ async def prefer(request: Request) -> Response:
     return Response(status_code=204)
 
 
-async def _prefer(request: Request, changes: dict[str, Any]) -> None:
+async def _prefer(request: Request, chosen: dict[str, Any]) -> None:
     me = person(request)
-    Preferences.of(me.preferences).changed(changes)
-    await house(request).sessions.set_preferences(me, changes)
+    Preferences.of(me.preferences).changed(chosen)
+    await house(request).sessions.set_preferences(me, chosen)
 
 
 # --- about ------------------------------------------------------------------------------------------------
