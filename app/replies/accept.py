@@ -5,67 +5,36 @@ The same idempotency key gives the same answer, before and after a restart.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from app.core.errors import (
-    Archived,
     Busy,
     Closing,
-    Invalid,
     NotFound,
     NotOpen,
-    TooLong,
 )
-from app.core.ids import ChatId, FileId, MessageId, ModelId, ReplyId, UserId, is_id, new_id, new_run
-from app.core.messages import FilePart, Part, TextPart
+from app.core.ids import ChatId, MessageId, ModelId, ReplyId, UserId, new_id, new_run
+from app.core.messages import FilePart, TextPart
 from app.core.reply import LIVE
-from app.core.text import is_storable, opening_words
-from app.replies import once, queue, reply_view
+from app.core.text import opening_words
+from app.replies import intake, once, queue, reply_view
 from app.replies.feed import Bulletin
+from app.replies.intake import NewMessage, Runs, Taken
 from app.replies.models import Models
 from app.replies.prepare import Opening, goes_on_after
 from app.replies.registry import Registry
 from app.replies.settings import ReplySettings
-from app.store import chats, drafts, files, messages, people, replies
+from app.store import chats, drafts, messages, people, replies
 from app.store.engine import Database, Session
 from app.store.messages import StoredMessage
 from app.store.tables import Chat, Reply
 
+__all__ = ["Accepted", "Accepting", "NewMessage"]
+
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class NewMessage:
-    """What a person sends.
-
-    With `parent_given`, `parent` is what it follows (None: it begins the chat anew), which makes a branch;
-    else it follows the end of the current one. `busy` says what to do while a reply runs.
-    """
-
-    text: str
-    files: tuple[FileId, ...] = ()
-    id: MessageId | None = None
-    model: ModelId | None = None
-    parent: MessageId | None = None
-    parent_given: bool = False
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    busy: Literal["queue", "reject", "replace"] = "queue"
-
-    def content(self) -> list[Any]:
-        """All that makes it what it is, for its idempotency key."""
-        return [
-            self.text,
-            self.files,
-            self.id,
-            self.model,
-            self.parent,
-            self.parent_given,
-            dict(self.sampling),
-            self.busy,
-        ]
 
 
 @dataclass(frozen=True)
@@ -75,26 +44,6 @@ class Accepted:
     message: StoredMessage
     reply: Reply | None
     queued: bool
-
-
-@dataclass(frozen=True)
-class _Taken:
-    """What a transaction made or, under a key that it had seen, found."""
-
-    chat: Chat
-    message: StoredMessage | None
-    reply: Reply | None
-    fresh: bool = True
-    chat_is_new: bool = False
-    opening: Opening | None = None
-    queued: tuple[StoredMessage, ...] | None = None
-
-
-@dataclass(frozen=True)
-class _Runs:
-    """The lane is taken by this reply, which may be stopped for what is asked."""
-
-    reply: ReplyId
 
 
 class Accepting:
@@ -114,7 +63,7 @@ class Accepting:
 
         Raises Invalid, TooLong, NotFound, Archived, UnknownModel, Busy, KeyReused, Closing, StorageFault.
         """
-        self._check(new)
+        intake.check(new, self._settings.max_text)
         stamp = once.stamp(user, key, "message", chat, new.content())
         return self._begin(
             user, await self._stopping(partial(self._take, chat_id=chat, new=new, stamp=stamp))
@@ -132,12 +81,12 @@ class Accepting:
         chat_id: ChatId | None = None,
     ) -> tuple[Chat, Accepted]:
         """A new chat with its first message, in one transaction. Raises as `accept` does."""
-        self._check(new)
-        _check_id(chat_id, "chat")
+        intake.check(new, self._settings.max_text)
+        intake.check_id(chat_id, "chat")
         stamp = once.stamp(user, key, "chat", kind, model, temporary, chat_id, new.content())
 
-        async def write(s: Session) -> _Taken:
-            if (known := await _seen(s, stamp)) is not None:
+        async def write(s: Session) -> Taken:
+            if (known := await intake.seen(s, stamp)) is not None:
                 return known
             chat = await chats.create(s, user, id=chat_id, kind=kind, model=model, temporary=temporary)
             await drafts.put(s, user, None, "")
@@ -186,23 +135,23 @@ class Accepting:
         Raises NotFound, Archived, Busy, Closing.
         """
 
-        async def write(s: Session) -> _Taken:
+        async def write(s: Session) -> Taken:
             row = await messages.owned(s, message, user)
-            chat = await _open_chat(s, ChatId(row.chat), user)
+            chat = await intake.open_chat(s, ChatId(row.chat), user)
             if not row.queued:
-                return await _found(s, message, user)
+                return await intake.found(s, message, user)
             if (live := await replies.live_in(s, ChatId(chat.id))) is not None:
                 raise Busy(live.id)
             leaf = MessageId(chat.leaf) if chat.leaf else None
             started = await queue.start(s, chat, row, leaf)
-            return _Taken(chat, started.input, started.reply, queued=started.queued)
+            return Taken(chat, started.input, started.reply, queued=started.queued)
 
         self._refuse_when_closing()
         return self._begin(user, await self._db.write(write))
 
     async def edit_queued(self, user: UserId, message: MessageId, text: str) -> StoredMessage:
         """Put other words into a message that waits. Raises NotFound, NotOpen, Invalid, TooLong."""
-        self._check(NewMessage(text))
+        intake.check(NewMessage(text), self._settings.max_text)
 
         async def write(s: Session) -> list[StoredMessage]:
             row = await queue.waiting(s, message, user)
@@ -241,27 +190,27 @@ class Accepting:
     async def delete_chat(self, user: UserId, chat: ChatId) -> None:
         """Delete a chat and all that is in it; what runs is stopped first. Raises NotFound, Closing."""
 
-        async def attempt(s: Session) -> bool | _Runs:
+        async def attempt(s: Session) -> bool | Runs:
             row = await chats.owned(s, chat, user)
             if (live := await replies.live_in(s, chat)) is not None:
-                return _Runs(ReplyId(live.id))
+                return Runs(ReplyId(live.id))
             await chats.delete(s, row)
             return True
 
         await self._stopping(attempt)
         self._bulletin.publish(user, "chat", {"id": chat, "change": "deleted"})
 
-    async def _stopping(self, attempt: Callable[[Session], Awaitable[T | _Runs]]) -> T:
+    async def _stopping(self, attempt: Callable[[Session], Awaitable[T | Runs]]) -> T:
         """Do `attempt`; where a running reply is in its way, in the transaction of that one's outcome."""
         reply: ReplyId | None = None
         for _ in range(TRIES):
             self._refuse_when_closing()
             made = await self._db.write(attempt)
-            if not isinstance(made, _Runs):
+            if not isinstance(made, Runs):
                 return made
             reply = made.reply
             stopped = await self._registry.stop_and(reply, attempt)
-            if stopped is not None and not isinstance(stopped, _Runs):
+            if stopped is not None and not isinstance(stopped, Runs):
                 return stopped
             # It ended by itself just now, or its accepter is about to start it.
             await asyncio.sleep(0.01)
@@ -269,13 +218,13 @@ class Accepting:
 
     async def _take(
         self, s: Session, *, chat_id: ChatId, new: NewMessage, stamp: once.Stamp
-    ) -> "_Taken | _Runs":
-        if (known := await _seen(s, stamp)) is not None:
+    ) -> "Taken | Runs":
+        if (known := await intake.seen(s, stamp)) is not None:
             return known
-        chat = await _open_chat(s, chat_id, stamp.user)
+        chat = await intake.open_chat(s, chat_id, stamp.user)
         live = await replies.live_in(s, chat_id)
         if live is not None and new.busy == "replace":
-            return _Runs(ReplyId(live.id))
+            return Runs(ReplyId(live.id))
         if live is not None and (new.busy == "reject" or new.parent_given):
             raise Busy(live.id)
         await drafts.put(s, stamp.user, chat_id, "")
@@ -290,12 +239,12 @@ class Accepting:
         *,
         queued: bool = False,
         chat_is_new: bool = False,
-    ) -> _Taken:
+    ) -> Taken:
         """Insert the message, with its reply unless it is to wait, and what else changes with it."""
         pick = new.model or (ModelId(chat.model) if chat.model else None)
         await self._models.choose(pick)
-        parent = None if queued else await _parent(s, chat, new)
-        parts = await _parts(s, new, stamp.user)
+        parent = None if queued else await intake.parent_of(s, chat, new)
+        parts = await intake.parts_of(s, new, stamp.user)
         row = await messages.insert(
             s,
             chat,
@@ -315,7 +264,7 @@ class Accepting:
         message = messages.stored(row, parts)
         if queued:
             waiting = tuple(await messages.queued(s, ChatId(chat.id)))
-            return _Taken(chat, message, None, queued=waiting)
+            return Taken(chat, message, None, queued=waiting)
         if new.parent_given:
             (message,) = await messages.load(s, [message.id])
         await chats.set_leaf(s, chat, message.id)
@@ -332,7 +281,7 @@ class Accepting:
         if parent is None:
             # Nothing comes before it, so its run needs nothing else of the store.
             opening = Opening(await people.user(s, stamp.user), (message,))
-        return _Taken(chat, message, reply, chat_is_new=chat_is_new, opening=opening)
+        return Taken(chat, message, reply, chat_is_new=chat_is_new, opening=opening)
 
     async def _reply_again(
         self,
@@ -345,19 +294,19 @@ class Accepting:
     ) -> Reply:
         """Make another reply to the input of `reply`, which is stopped first where `stopping`."""
 
-        async def attempt(s: Session) -> "_Taken | _Runs":
-            if (known := await _seen_reply(s, stamp)) is not None:
+        async def attempt(s: Session) -> "Taken | Runs":
+            if (known := await intake.seen_reply(s, stamp)) is not None:
                 return known
             old = await replies.owned(s, reply, user)
-            chat = await _open_chat(s, ChatId(old.chat), user)
+            chat = await intake.open_chat(s, ChatId(old.chat), user)
             live = await replies.live_in(s, ChatId(chat.id))
             if live is not None and (live.id != old.id or not stopping):
                 raise Busy(live.id)
             if live is not None:
-                return _Runs(reply)
+                return Runs(reply)
             new = await make(s, old, chat)
             await stamp.record(s, "reply", new.id)
-            return _Taken(chat, None, new)
+            return Taken(chat, None, new)
 
         taken = await self._stopping(attempt)
         self._start(user, taken)
@@ -385,12 +334,12 @@ class Accepting:
             continues=continues,
         )
 
-    def _begin(self, user: UserId, taken: _Taken) -> Accepted:
+    def _begin(self, user: UserId, taken: Taken) -> Accepted:
         self._start(user, taken)
         assert taken.message is not None
         return Accepted(taken.message, taken.reply, taken.message.queued)
 
-    def _start(self, user: UserId, taken: _Taken) -> None:
+    def _start(self, user: UserId, taken: Taken) -> None:
         """After the commit: run the reply, tell the pages. A closing server leaves it to the next start."""
         chat, reply = taken.chat, taken.reply
         if reply is not None and reply.phase in LIVE and not self._registry.closing:
@@ -410,77 +359,6 @@ class Accepting:
         if self._registry.closing:
             raise Closing
 
-    def _check(self, new: NewMessage) -> None:
-        size = len(new.text.encode("utf-8", "surrogatepass"))
-        if size > self._settings.max_text:
-            most = self._settings.max_text // 1024
-            raise TooLong(
-                f"This is {size // 1024 + 1} KB of text; at most {most} KB can be sent.", field="text"
-            )
-        if not new.text.strip() and not new.files:
-            raise Invalid("There is nothing to send yet. Write something first.", field="text")
-        if not is_storable(new.text):
-            raise Invalid(
-                "The text holds characters that cannot be stored (NUL, or half a sign).", field="text"
-            )
-        _check_id(new.id, "id")
-
 
 # A reply in the way ends within a moment of being told; more tries are for those that begin meanwhile.
 TRIES = 20
-
-
-async def _open_chat(s: Session, chat_id: ChatId, user: UserId) -> Chat:
-    chat = await chats.owned(s, chat_id, user)
-    if chat.archived:
-        raise Archived
-    return chat
-
-
-async def _parent(s: Session, chat: Chat, new: NewMessage) -> MessageId | None:
-    """What the message follows. Raises NotFound for a message that is not in this chat's tree."""
-    if not new.parent_given:
-        return MessageId(chat.leaf) if chat.leaf else None
-    if new.parent is not None:
-        parent = await messages.owned(s, new.parent, UserId(chat.owner))
-        if parent.chat != chat.id or parent.queued:
-            raise NotFound("The message that this one should follow is not in this chat.")
-    return new.parent
-
-
-async def _parts(s: Session, new: NewMessage, user: UserId) -> tuple[Part, ...]:
-    attached: list[Part] = []
-    for file_id in new.files:
-        file = await files.owned(s, file_id, user)
-        kind: Literal["image", "document"] = "image" if file.type.startswith("image/") else "document"
-        attached.append(FilePart(kind, file_id, file.name))
-    return (TextPart(new.text), *attached) if new.text else tuple(attached)
-
-
-async def _seen(s: Session, stamp: once.Stamp) -> _Taken | None:
-    """What an earlier post with this key made. Raises KeyReused where it asked for something else."""
-    known = await stamp.known(s)
-    return await _found(s, MessageId(known), stamp.user) if known is not None else None
-
-
-async def _seen_reply(s: Session, stamp: once.Stamp) -> _Taken | None:
-    known = await stamp.known(s)
-    if known is None:
-        return None
-    reply = await replies.owned(s, ReplyId(known), stamp.user)
-    return _Taken(await chats.owned(s, ChatId(reply.chat), stamp.user), None, reply, fresh=False)
-
-
-async def _found(s: Session, message_id: MessageId, user: UserId) -> _Taken:
-    """A message that is there, with the first reply that was made to it."""
-    found = await messages.load(s, [message_id])
-    if not found:
-        raise NotOpen("This message was sent and has been removed since.")
-    chat = await chats.owned(s, found[0].chat, user)
-    made = await replies.of_input(s, message_id)
-    return _Taken(chat, found[0], made[0] if made else None, fresh=False)
-
-
-def _check_id(id: str | None, field: str) -> None:
-    if id is not None and not is_id(id):
-        raise Invalid("An id that a client chooses must be a UUIDv7.", field=field)
