@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 
 from app import commands
 from app.accounts.passwords import Passwords
@@ -51,11 +49,9 @@ from app.tasks import Tasks
 from app.web.assets import Assets
 from app.web.house import House, WebSettings
 from app.web.live import Views
-from app.web.middleware import Gate
-from app.web.problems import HANDLERS
 from app.web.protocol import DeadlineProtocol
 from app.web.render import Render
-from app.web.routes import routes
+from app.web.site import site
 
 logger = logging.getLogger(__name__)
 
@@ -149,13 +145,6 @@ def web_settings(settings: Settings) -> WebSettings:
     )
 
 
-def create_app(house: House) -> Starlette:
-    """The application around `house`."""
-    app = Starlette(routes=routes(), middleware=[Middleware(Gate)], exception_handlers=HANDLERS)
-    app.state.house = house
-    return app
-
-
 def serve(settings: Settings, environment: FromEnvironment) -> int:
     """Serve until told to stop; the exit status. Raises CommandFailed where it cannot start."""
     set_up_logging(settings.log_level)
@@ -185,7 +174,7 @@ async def _serve(
         control = ControlServer(folder.control, partial(commands.run, house))
         await control.open()
         house.tasks.start("sweep", sweep(house))
-        server = Server(_uvicorn(settings, create_app(house)))
+        server = Server(_uvicorn(settings, house))
         serving = house.tasks.start("serve", server.serve(sockets=[listening]))
         await _greet(settings, house, port)
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -212,10 +201,10 @@ class Server(uvicorn.Server):
         yield
 
 
-def _uvicorn(settings: Settings, app: Starlette) -> uvicorn.Config:
+def _uvicorn(settings: Settings, house: House) -> uvicorn.Config:
     proxies = list(settings.trusted_proxies)
     return uvicorn.Config(
-        app,
+        site(house),
         http=DeadlineProtocol,
         ws="none",
         lifespan="off",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import decode, measures, page, stored
-from tests.bench.measures import Figure, fresh_world, in_world
+from tests.bench.measures import Figure, in_world
 
 Measure = Callable[[], list[Figure]]
 
@@ -21,14 +21,9 @@ def _start() -> list[Figure]:
         return measures.start_time(Path(folder) / "data")
 
 
-def _first() -> list[Figure]:
-    with fresh_world() as w:
-        return measures.first_token(w) + stored.first_token_in_a_long_chat(w)
-
-
 MEASURES: dict[str, Measure] = {
     "start": _start,
-    "first": _first,
+    "first": lambda: in_world(measures.first_token),
     "latency": lambda: in_world(measures.latency),
     "cpu": lambda: in_world(measures.cpu),
     "wire": lambda: in_world(measures.size_on_wire),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from app.providers.chat_decoder import ChatDecoder
+from tests.bench.measures import Figure
 
 CHUNKS = 10_000
 RUNS = 5
@@ -58,6 +59,14 @@ def microseconds(stream: list[bytes]) -> float:
         decoder.close()
         best = min(best, (time.process_time_ns() - started) / CHUNKS / 1000)
     return best
+
+
+def figures() -> list[Figure]:
+    """What a chunk costs when each comes in a network read of its own."""
+    return [
+        Figure(f"decoding, {name}", microseconds([make(number) for number in range(CHUNKS)]), "us", 12)
+        for name, make in KINDS.items()
+    ]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +71,8 @@ def first_token(w: World) -> list[Figure]:
     ]
 
 
-async def _long_chat(w: World, chat: str) -> list[float]:
+async def in_one_chat(w: World, chat: str) -> list[float]:
+    """First-token times of 25 messages in a row in `chat`."""
     async with connections(w.server.url, 1) as (connection,):
         return [await _run_one(w, connection, chat) for _ in range(25)]
 
@@ -186,8 +187,12 @@ def start_time(folder: Path) -> list[Figure]:
 
 
 @contextmanager
-def fresh_world() -> Any:
-    with tempfile.TemporaryDirectory(prefix="nightdesk-bench-") as folder, world(Path(folder) / "data") as w:
+def fresh_world(**options: Any) -> Iterator[World]:
+    """A server on a folder of its own; `options` as in `world`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nightdesk-bench-") as folder,
+        world(Path(folder) / "data", **options) as w,
+    ):
         yield w
 
 

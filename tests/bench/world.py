@@ -3,7 +3,7 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ class World:
 
     server: ServerProcess
     key: str
+    filled: Any = None
 
     @property
     def auth(self) -> dict[str, str]:
@@ -98,17 +99,22 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, *options: str) -> Iterator[World]:
-    """A fresh server on `folder` whose only endpoint is the bench's upstream."""
+def world(
+    folder: Path, *options: str, fill: Callable[[Path], Coroutine[Any, Any, Any]] | None = None
+) -> Iterator[World]:
+    """A fresh server on `folder` whose only endpoint is the bench's upstream.
+
+    `fill` may put data into the folder before the server starts; what it gives stands in `World.filled`.
+    """
     with UpstreamProcess() as upstream:
         upstream.control(models=list(MODELS.values()))
         env = {"NIGHTDESK_MESSAGES_PER_MINUTE": "0", "NIGHTDESK_LOG_LEVEL": "warning"}
         server = ServerProcess(folder, "--no-local-model", *options, env=env)
         try:
-            server.start()
             key = server.add_user(NAME)
             server.command("endpoint", "add", "bench", "--api", "openai-chat", "--url", upstream.url)
-            yield World(server, key)
+            filled = asyncio.run(fill(folder)) if fill is not None else None
+            yield World(server.start(), key, filled)
         finally:
             server.close()
 

@@ -17,11 +17,12 @@ from starlette.routing import Route
 
 from app.accounts.access import Person, Role, Scope
 from app.config import Settings
-from app.main import create_app, opened
+from app.main import opened
 from app.store.folder import DataFolder
 from app.web.house import House
 from app.web.middleware import Gate
 from app.web.problems import HANDLERS
+from app.web.site import site
 
 PASSWORD = "four quiet lamps at dusk"
 HERE = "http://127.0.0.1:8787"
@@ -110,7 +111,7 @@ async def desk(data: Path, **settings: Any) -> AsyncIterator[Desk]:
             house = ready.house
             if house.settings.single_user:
                 house.sessions.be_single(await house.people.move_in(house.vault.derive("single-user csrf")))
-            yield Desk(house, create_app(house))
+            yield Desk(house, site(house))
     finally:
         folder.unlock()
 

@@ -195,6 +195,38 @@ def echo(call: Call) -> Steps:
     yield from _closing(call)
 
 
+_PROSE = (
+    "the",
+    " lamp",
+    " over",
+    " a",
+    " desk",
+    " is",
+    " lit",
+    ",",
+    " and",
+    " pages",
+    " are",
+    " read",
+    " at",
+    " night",
+)
+
+
+def prose(call: Call) -> Steps:
+    """Plain English in tokens of about 4 bytes, as models send it; each 60th begins a paragraph."""
+    tps, burst, tokens = call.number("tps", 0), call.count("burst", 1), call.count("tokens", 40)
+    yield from _opening(call)
+    for first in range(0, tokens, burst):
+        if tps and first:
+            yield burst / tps
+        many = range(first, min(first + burst, tokens))
+        yield b"".join(
+            _said("\n\nThen" if n % 60 == 59 else _PROSE[n % len(_PROSE)], stamp=False) for n in many
+        )
+    yield from _closing(call)
+
+
 def endless(call: Call) -> Steps:
     """Text for ever, at tps=50."""
     yield from _opening(call)
@@ -370,6 +402,7 @@ MODES: Mapping[str, Callable[[Call], Steps]] = {
     "echo": echo,
     "normal": normal,
     "reasoning": reasoning,
+    "prose": prose,
     "endless": endless,
     "hang": hang,
     "reset": reset,
