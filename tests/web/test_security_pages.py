@@ -171,7 +171,7 @@ async def test_signing_in_again_ends_the_session_that_was_there(there: Desk):
 
 async def test_wrong_name_and_wrong_password_look_the_same(there: Desk):
     await there.member("ada")
-    told = []
+    told: list[tuple[int, str]] = []
     for name in ("ada", "bob"):
         page = await there.visitor(peer=f"192.0.2.{len(told)}").send(
             "/sign-in", {"name": name, "password": NEW}
