@@ -5,10 +5,10 @@ The same idempotency key gives the same answer, before and after a restart.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from app.core.errors import (
     Busy,
@@ -19,7 +19,6 @@ from app.core.errors import (
 from app.core.ids import ChatId, MessageId, ModelId, ReplyId, UserId, new_id, new_run
 from app.core.messages import FilePart, TextPart
 from app.core.reply import LIVE
-from app.core.text import opening_words
 from app.replies import intake, once, queue, reply_view
 from app.replies.feed import Bulletin
 from app.replies.intake import NewMessage, Runs, Taken
@@ -256,27 +255,15 @@ class Accepting:
             model=pick if queued else None,
             sampling=dict(new.sampling) if queued and new.sampling else None,
         )
-        if chat.title_from == "none":
-            chat.title, chat.title_from = opening_words(new.text) or "New chat", "opening"
-        if new.model is not None and new.model != chat.model:
-            chat.model = new.model
+        intake.note(chat, new)
         await stamp.record(s, "message", row.id)
         message = messages.stored(row, parts)
         if queued:
-            waiting = tuple(await messages.queued(s, ChatId(chat.id)))
-            return Taken(chat, message, None, queued=waiting)
+            return Taken(chat, message, None, queued=tuple(await messages.queued(s, message.chat)))
         if new.parent_given:
             (message,) = await messages.load(s, [message.id])
         await chats.set_leaf(s, chat, message.id)
-        reply = await replies.create(
-            s,
-            chat=ChatId(chat.id),
-            input=message.id,
-            after=message.id,
-            run=new_run(),
-            model=pick,
-            sampling=new.sampling,
-        )
+        reply = await _reply_to(s, message, pick, new.sampling)
         opening = None
         if parent is None:
             # Nothing comes before it, so its run needs nothing else of the store.
@@ -362,3 +349,17 @@ class Accepting:
 
 # A reply in the way ends within a moment of being told; more tries are for those that begin meanwhile.
 TRIES = 20
+
+
+async def _reply_to(
+    s: Session, message: StoredMessage, pick: ModelId | None, sampling: Mapping[str, Any]
+) -> Reply:
+    return await replies.create(
+        s,
+        chat=message.chat,
+        input=message.id,
+        after=message.id,
+        run=new_run(),
+        model=pick,
+        sampling=sampling,
+    )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from app.core.errors import Archived, Invalid, NotFound, NotOpen, TooLong
 from app.core.ids import ChatId, FileId, MessageId, ModelId, ReplyId, UserId, is_id
 from app.core.messages import FilePart, Part, TextPart
-from app.core.text import is_storable
+from app.core.text import is_storable, opening_words
 from app.replies import once
 from app.replies.prepare import Opening
 from app.store import chats, files, messages, replies
@@ -101,6 +101,14 @@ async def parent_of(s: Session, chat: Chat, new: NewMessage) -> MessageId | None
         if parent.chat != chat.id or parent.queued:
             raise NotFound("The message that this one should follow is not in this chat.")
     return new.parent
+
+
+def note(chat: Chat, new: NewMessage) -> None:
+    """What a message changes in its chat: the name of one that has none yet, and the model that was picked."""
+    if chat.title_from == "none":
+        chat.title, chat.title_from = opening_words(new.text) or "New chat", "opening"
+    if new.model is not None and new.model != chat.model:
+        chat.model = new.model
 
 
 async def parts_of(s: Session, new: NewMessage, user: UserId) -> tuple[Part, ...]:

@@ -51,6 +51,11 @@ class Meter:
         self._call, self._bytes, self._reported, self._last = Usage(), 0, False, call
         return call
 
+    def drop(self) -> Usage:
+        """Close the call as one that has used nothing."""
+        self._call, self._bytes, self._reported = Usage(), 0, False
+        return self._call
+
     def event(self) -> UsageReported:
         """The totals with the current call, as followers are told."""
         call = self.call

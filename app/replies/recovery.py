@@ -19,8 +19,9 @@ from app.core.messages import Usage
 from app.core.state import Call, ReplyState, Round
 from app.replies.ended import folded, told
 from app.replies.feed import Generation
-from app.replies.finish import Ending, Finish, Manuscript, ModelCall, Speaker
+from app.replies.finish import Finish
 from app.replies.log import Logs
+from app.replies.manuscript import Ending, Manuscript, ModelCall, Speaker
 from app.replies.meter import Meter
 from app.replies.models import Models
 from app.replies.registry import Before, Registry

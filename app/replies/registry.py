@@ -18,8 +18,9 @@ from app.core.ids import ChatId, MessageId, ReplyId, RunId, UserId
 from app.core.reply import ENDED
 from app.replies.ended import ended_reply
 from app.replies.feed import Generation, Source
-from app.replies.finish import Ending, Finish, Manuscript, Stored
+from app.replies.finish import Finish, Stored
 from app.replies.log import Logs
+from app.replies.manuscript import Ending, Manuscript
 from app.replies.meter import Meter
 from app.replies.prepare import Opening
 from app.replies.settings import ReplySettings

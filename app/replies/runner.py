@@ -26,7 +26,8 @@ from app.providers.base import (
 )
 from app.replies import toolstep
 from app.replies.feed import Generation
-from app.replies.finish import Ending, Finish, Manuscript, ModelCall, Speaker
+from app.replies.finish import Finish
+from app.replies.manuscript import Ending, Manuscript, ModelCall, Speaker
 from app.replies.prepare import Opening, Preparing, Turn, size_of_request
 from app.replies.settings import ReplySettings
 

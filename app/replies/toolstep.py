@@ -1,7 +1,7 @@
 """What becomes of the calls of a round. No tool is offered yet, so every call gets the same answer."""
 
 from app.core.messages import Message
-from app.replies.finish import Manuscript
+from app.replies.manuscript import Manuscript
 
 UNKNOWN = "unknown tool: no tools are offered in this chat. Answer without them."
 

@@ -12,11 +12,10 @@ from app.core.errors import (
     Invalid,
     KeyReused,
     NotFound,
-    NotOpen,
     TooLong,
     UnknownModel,
 )
-from app.core.ids import ChatId, MessageId, ModelId, ReplyId, new_id
+from app.core.ids import ChatId, MessageId, ModelId, new_id
 from app.replies.accept import NewMessage
 from app.store import chats, drafts, messages, replies
 from tests.replies.house import House, opened, restarted, says, stranger, until
@@ -308,82 +307,6 @@ async def test_replacing_from_two_devices_at_once_leaves_one_reply(house: House)
     await until(lambda: house.registry.running == 1)
     phases = [(await house.row(accepted.reply)).phase for accepted in sent if accepted.reply]
     assert sorted(phases) == ["accepted", "stopped", "stopped", "stopped", "stopped"]
-
-
-# --- again ------------------------------------------------------------------------------------------------
-
-
-async def test_regenerate_makes_a_sibling(house: House):
-    house.puppet.will(says("One"), says("Two"))
-    talk = await house.start()
-    await talk.ended()
-    second = await house.accepting.regenerate(house.user, talk.reply, "k1")
-    await house.ended(second)
-    assert (second.input, second.after) == (talk.input, talk.input)
-    (one,), (two,) = await house.written(talk.reply), await house.written(second)
-    assert two.siblings == (one.id, two.id)
-    assert (await house.accepting.regenerate(house.user, talk.reply, "k1")).id == second.id
-
-
-async def test_regenerating_the_running_reply_stops_it_first(house: House):
-    talk = await house.start()
-    (await house.puppet.asked()).say("Half")
-    await talk.shows("Half")
-    second = await house.accepting.regenerate(house.user, talk.reply, None)
-    assert (await house.row(talk.reply)).phase == "stopped"
-    assert house.puppet.calls[0].closed
-    assert house.live(second).state.phase == "running"
-
-
-async def test_regenerating_another_reply_than_the_running_one_is_refused(house: House):
-    house.puppet.will(says("One"))
-    talk = await house.start()
-    await talk.ended()
-    first = talk.reply
-    await talk.send("Next")
-    for verb in (house.accepting.regenerate, house.accepting.resume_from):
-        with pytest.raises(Busy) as refused:
-            await verb(house.user, first, None)
-        assert refused.value.reply == talk.reply
-
-
-async def test_continue_begins_with_the_kept_text(house: House):
-    talk = await house.start("Count to four")
-    (await house.puppet.asked()).say("One, two,").end(None)
-    assert (await talk.ended()).state.phase == "failed"
-    second = await house.accepting.resume_from(house.user, talk.reply, "k1")
-    call = await house.puppet.asked(2)
-    live = house.live(second)
-    await until(lambda: live.state.text == "One, two,")
-    assert [m.role for m in call.request.messages] == ["user", "assistant", "user"]
-    assert call.request.messages[1].text == "One, two,"
-    assert call.request.messages[2].by_application
-    call.say(" three, four").end()
-    await house.ended(second)
-    (cut,), (whole,) = await house.written(talk.reply), await house.written(second)
-    assert (cut.text, whole.text) == ("One, two,", "One, two, three, four")
-    assert whole.siblings == (cut.id, whole.id)
-    assert (await house.row(talk.reply)).phase == "failed"
-
-
-async def test_a_continuation_can_be_continued(house: House):
-    talk = await house.start()
-    (await house.puppet.asked()).say("a").end("max_tokens")
-    await talk.ended()
-    second = await house.accepting.resume_from(house.user, talk.reply, None)
-    (await house.puppet.asked(2)).say("b").end("max_tokens")
-    await house.ended(second)
-    third = await house.accepting.resume_from(house.user, ReplyId(second.id), None)
-    (await house.puppet.asked(3)).say("c").end()
-    assert (await house.ended(third)).state.text == "abc"
-
-
-async def test_a_whole_reply_cannot_be_continued(house: House):
-    house.puppet.will(says("All of it"))
-    talk = await house.start()
-    await talk.ended()
-    with pytest.raises(NotOpen):
-        await house.accepting.resume_from(house.user, talk.reply, None)
 
 
 # --- the end of a chat, and of the server -----------------------------------------------------------------
