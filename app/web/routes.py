@@ -4,9 +4,11 @@
 a route asks of a request is the handler's to read, or for the API its operation's to declare.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from app.accounts.access import Area, Needs
@@ -170,8 +172,19 @@ SITES: tuple[Site, ...] = (
 
 
 def routes() -> list[Route]:
-    """The sites as the router takes them, each behind its guard."""
-    return [
-        Route(site.path, guarded(site.handler, site.needs, site.scope), methods=list(site.methods))
-        for site in SITES
-    ]
+    """The sites as the router takes them, each behind its guard.
+
+    One route for each path: asked by a method that is not there, it tells all that are.
+    """
+    paths: dict[str, dict[str, Handler]] = {}
+    for site in SITES:
+        handler = guarded(site.handler, site.needs, site.scope)
+        paths.setdefault(site.path, {}).update(dict.fromkeys(site.methods, handler))
+    return [Route(path, _by_method(handlers), methods=list(handlers)) for path, handlers in paths.items()]
+
+
+def _by_method(handlers: Mapping[str, Handler]) -> Handler:
+    async def dispatch(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return dispatch

@@ -1,7 +1,7 @@
 """Endpoints: where models are reached. For administrators."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,16 +23,13 @@ Url = Annotated[str, such(minLength=1, maxLength=2000)]
 Secret = Annotated[str, such(maxLength=4096)]
 
 
-class _Key(TypedDict, total=False):
-    api_key: Secret | None
-
-
-class NewEndpoint(_Key):
+class NewEndpoint(TypedDict):
     """An endpoint to add. `api` is the wire API that it speaks, such as `openai-chat`."""
 
     name: Name
     api: Name
     base_url: Url
+    api_key: NotRequired[Secret | None]
 
 
 class EndpointChanges(TypedDict, total=False):
@@ -61,7 +58,9 @@ async def create(request: Request) -> Response:
     It is asked for its models first; one that does not answer is not kept.
     """
     here, me, new = house(request), admin(request), await asked.body(request, NewEndpoint)
-    stamp = once.stamp(me.id, asked.key(request), "new endpoint", new)
+    # A key keeps a hash of what was asked: a secret is no part of it.
+    content = new["name"], new["api"], new["base_url"], "api_key" in new
+    stamp = once.stamp(me.id, asked.key(request), "new endpoint", content)
     async with here.db.read() as s:
         known = await stamp.known(s)
     if known is None:

@@ -11,7 +11,7 @@ from app.store.tables import Model
 from app.web.api import asked, shapes
 from app.web.api.operation import operation
 from app.web.api.schema import Page, such
-from app.web.house import house
+from app.web.house import admin, house
 
 Size = Annotated[int, such(minimum=0, maximum=100_000_000, description="In tokens; 0: unknown")]
 Price = Annotated[float, such(minimum=0, maximum=1_000_000, description="For a million tokens")]
@@ -57,7 +57,7 @@ async def change(request: Request) -> Response:
     changes = await asked.body(request, ModelChanges)
     if all(model.id != model_id for _, found in models.all() for model in found):
         raise NotFound("There is no such model any more.")
-    changed = await models.update_model(model_id, **changes)
+    changed = await models.update_model(model_id, by=admin(request), **changes)
     return JSONResponse(kept(changed))
 
 

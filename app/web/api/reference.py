@@ -46,7 +46,7 @@ class Reference:
     """All of it: operations by resource, then the types that they answer with."""
 
     version: str
-    about: str
+    about: tuple[str, ...]
     groups: tuple[tuple[str, tuple[Action, ...]], ...]
     shapes: tuple[Shape, ...]
 
@@ -57,7 +57,7 @@ def of(document: Schema) -> Reference:
     named = document["components"]["schemas"]
     return Reference(
         document["info"]["version"],
-        document["info"]["description"],
+        tuple(document["info"]["description"].strip().split("\n\n")),
         tuple((tag, tuple(action for _, action in pairs)) for tag, pairs in groups),
         tuple(Shape(name, found.get("description", ""), _members(found)) for name, found in named.items()),
     )
@@ -113,7 +113,13 @@ def _about(schema: Schema) -> str:
     return "" if "properties" in schema else str(schema.get("description", ""))
 
 
-_WORDS = {"uuid": "id", "date-time": "time", "string": "text", "integer": "whole number", "array": "list"}
+_WORDS = {
+    "uuid": "id",
+    "date-time": "time",
+    "string": "text",
+    "integer": "whole number",
+    "boolean": "true or false",
+}
 
 
 def kind_of(schema: Schema) -> str:

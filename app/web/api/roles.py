@@ -10,7 +10,7 @@ from app.core.ids import ModelId
 from app.replies.models import Role
 from app.web.api import asked, shapes
 from app.web.api.operation import operation
-from app.web.house import House, house
+from app.web.house import House, admin, house
 
 
 class RoleChanges(TypedDict, total=False):
@@ -32,7 +32,7 @@ async def change(request: Request) -> Response:
     here = house(request)
     for role, picked in (await asked.body(request, RoleChanges)).items():
         model = ModelId(str(picked)) if picked is not None else None
-        await here.models.set_default(cast(Role, role), model)
+        await here.models.set_default(cast(Role, role), model, by=admin(request))
     return JSONResponse(_shown(here))
 
 

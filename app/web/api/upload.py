@@ -6,7 +6,6 @@ first bytes, and is one of a few that nobody can be harmed with.
 
 import codecs
 import unicodedata
-from collections import deque
 from collections.abc import AsyncIterator
 
 from python_multipart.exceptions import FormParserError
@@ -17,6 +16,7 @@ from app.core.errors import Invalid
 
 _HEAD = 8 * 1024
 _LONGEST_NAME = 200
+_MOST_PARTS = 20
 _BROKEN = "This upload could not be read: it is no form, or it broke off. Send it again."
 
 
@@ -28,7 +28,8 @@ class Upload:
         self._request = request
         self._name: str | None = None
         self._head = b""
-        self._chunks: deque[bytes] = deque()
+        self._pieces: list[bytes] = []
+        self._parts = 0
         self._header = b""
         self._value = b""
         self._inside = False
@@ -53,8 +54,9 @@ class Upload:
         try:
             async for received in self._request.stream():
                 self._parser.write(received)
-                while self._chunks:
-                    chunk = self._chunks.popleft()
+                if self._pieces:
+                    chunk = b"".join(self._pieces)  # the parser cuts at every line end
+                    self._pieces.clear()
                     if len(self._head) < _HEAD:
                         self._head += chunk[: _HEAD - len(self._head)]
                     yield chunk
@@ -103,10 +105,13 @@ class Upload:
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
         if self._inside:
-            self._chunks.append(data[start:end])
+            self._pieces.append(data[start:end])
 
     def _on_part_end(self) -> None:
         self._inside = False
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise Invalid("This form has more parts than a file needs.", field="file")
 
     def _on_end(self) -> None:
         self._complete = True

@@ -110,6 +110,11 @@ async def test_what_is_no_form_with_one_file_is_refused_and_leaves_nothing_behin
         ("cut off", form, begun),
         ("no file", form, b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\ntext\r\n--b--\r\n'),
         ("two files", form, begun + b"\r\n" + begun + b"\r\n--b--\r\n"),
+        (
+            "many parts",
+            form,
+            b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n' * 50 + b"--b--\r\n",
+        ),
         ("a header without end", form, b"--b\r\n" + b"x" * 100_000),
     ):
         answer = await here.ada.post("/api/v1/files", content=body, headers=headers)
@@ -123,7 +128,7 @@ async def test_a_page_uploads_with_the_token_in_a_header(here: World):
     token = browser.headers.pop("x-csrf-token")
     assert problem(await upload(browser))[:2] == (403, "not-allowed")
     in_form = await browser.post("/api/v1/files", data={"csrf": token}, files={"file": ("a.txt", b"text")})
-    assert problem(in_form) == (400, "invalid", "X-CSRF-Token")
+    assert problem(in_form)[:2] == (403, "not-allowed")
 
 
 async def test_names_are_cut_down_to_plain_ones():

@@ -5,6 +5,7 @@ import re
 
 from jsonschema import Draft202012Validator
 
+from app.core.ids import new_id
 from app.web.api import reference
 from app.web.api.operation import Operation
 from app.web.routes import SITES
@@ -132,4 +133,6 @@ def test_the_page_says_types_in_words():
 async def test_what_is_not_there_is_a_problem_document(here: World):
     for path in ("/api/v1/hosts", "/api/v1/rules", "/api/v2", "/v1/unknown", "/api/"):
         assert problem(await here.ada.get(path))[:2] == (404, "not-found")
-    assert problem(await here.ada.put("/api/v1/models"))[:2] == (405, "method")
+    wrong = await here.ada.put(f"/api/v1/chats/{new_id()}")
+    assert problem(wrong)[:2] == (405, "method")
+    assert set(wrong.headers["allow"].split(", ")) == {"GET", "HEAD", "PATCH", "DELETE"}
