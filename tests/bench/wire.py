@@ -85,7 +85,7 @@ async def follow(
     end: bytes,
     compressed: bool = False,
 ) -> Followed:
-    """Follow the event stream at `path` until a chunk holds `end`. `text` marks a chunk that shows text."""
+    """Follow the event stream at `path` until a chunk holds `end`. `text` finds text that is shown."""
     seen = Followed(time.perf_counter())
     accept = {"Accept-Encoding": "gzip"} if compressed else {"Accept-Encoding": "identity"}
     status, answered = await connection.send("GET", path, headers | accept)
@@ -96,7 +96,7 @@ async def follow(
         seen.wire_bytes += len(chunk) + len(b"%x" % len(chunk)) + 4
         data = unpack.decompress(chunk) if unpack else chunk
         now = time.monotonic_ns() // 1000
-        if seen.first is None and text in data:
+        if seen.first is None and text.search(data):
             seen.first = time.perf_counter()
         for match in _STAMP.finditer(data):
             if (stamp := int(match[1])) > newest:

@@ -30,6 +30,11 @@ MODELS = {
 }
 
 
+# Text that a follower was given: in a delta, or in the state of a reply that was quicker than its follower.
+_SAID = re.compile(rb'"text":"[^"]')
+_DRAWN = re.compile(rb"event: (tail|block)")
+
+
 @dataclass
 class World:
     """A server to measure, the key of its one account, whose models `MODELS` describes."""
@@ -73,7 +78,7 @@ class World:
             connection,
             f"/api/v1/replies/{reply}/events",
             self.auth,
-            text=b"event: text",
+            text=_SAID,
             end=b"event: finished",
             compressed=compressed,
         )
@@ -84,7 +89,7 @@ class World:
             connection,
             f"/events?chat={chat}&reply={reply}&visible=1&page={new_id()}",
             {"Cookie": cookie, "Accept": "text/event-stream"},
-            text=b"event: tail",
+            text=_DRAWN,
             end=b"event: ended",
             compressed=compressed,
         )
