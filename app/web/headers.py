@@ -4,6 +4,8 @@
 form, and on the home network over plain HTTP, where `Sec-Fetch-Site` is missing too, no form could be sent.
 """
 
+from functools import cache
+
 Header = tuple[bytes, bytes]
 
 PAGE_POLICY = (
@@ -33,10 +35,6 @@ _ALWAYS: tuple[Header, ...] = (
         b"magnetometer=(), microphone=(), midi=(), payment=(), serial=(), usb=()",
     ),
 )
-_POLICIES = {
-    policy: (b"content-security-policy", policy.encode())
-    for policy in (PAGE_POLICY, FILE_POLICY, FRAME_POLICY)
-}
 _NOT_STORED: Header = (b"cache-control", b"no-store")
 _TLS_ONLY: Header = (b"strict-transport-security", b"max-age=31536000")
 
@@ -48,11 +46,16 @@ def policy_for(path: str) -> str:
     return FRAME_POLICY if path.startswith("/frames/") else PAGE_POLICY
 
 
-def headers_for(path: str, secure: bool) -> list[Header]:
+def headers_for(path: str, secure: bool) -> tuple[Header, ...]:
     """The headers to add to an answer to `path`; `secure` says that the browser came over HTTPS."""
-    found = [_POLICIES[policy_for(path)], *_ALWAYS]
-    if not path.startswith("/static/"):
+    return _headers(policy_for(path), not path.startswith("/static/"), secure)
+
+
+@cache
+def _headers(policy: str, kept_private: bool, secure: bool) -> tuple[Header, ...]:
+    found: list[Header] = [(b"content-security-policy", policy.encode()), *_ALWAYS]
+    if kept_private:
         found.append(_NOT_STORED)
     if secure:
         found.append(_TLS_ONLY)
-    return found
+    return tuple(found)

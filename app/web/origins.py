@@ -9,6 +9,7 @@ is fetched from elsewhere, so a request that says so gets nothing.
 import ipaddress
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 _NAME = r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\]"
 _HOST = re.compile(rf"(?P<name>{_NAME})(?::(?P<port>[0-9]{{1,5}}))?")
@@ -35,6 +36,7 @@ def split_host(value: str) -> tuple[str, str] | None:
     return (match["name"].strip("[]"), match["port"] or "") if match else None
 
 
+@lru_cache(256)
 def is_at_home(name: str) -> bool:
     """Whether a host name stands for this machine or a private network: a name or address no stranger can
     own.
