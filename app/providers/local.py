@@ -90,7 +90,9 @@ class Local:
 
     @property
     def running(self) -> Running | None:
-        return self._running
+        """The child that serves now. One that was just killed may not have been noticed by its watcher yet."""
+        running = self._running
+        return running if running is not None and running.process.returncode is None else None
 
     def provider(self, config: EndpointConfig, open: Callable[[EndpointConfig], Provider]) -> "LocalProvider":
         """The provider of the embedded endpoint. `open` makes the adapter for the child's address and key."""
@@ -122,8 +124,8 @@ class Local:
             await _stop(running)
 
     async def _started(self) -> Running:
-        if self._running is not None:
-            return self._running
+        if (running := self.running) is not None:
+            return running
         if self._weights is None:
             raise Unreachable("The local model is left out of this installation. Pick another one.")
         if self._starting is None:
