@@ -18,6 +18,24 @@ from app.web.api.schema import Page, such
 from app.web.house import House, address, house, person
 
 
+class Key(TypedDict):
+    """An API key, known by its first characters."""
+
+    id: str
+    name: str
+    scope: shapes.Scope
+    prefix: str
+    created: shapes.Time
+    seen: shapes.Time | None
+    current: bool
+
+
+class NewKey(Key):
+    """A new API key. `token` is told this once: null when the same request is sent again."""
+
+    token: str | None
+
+
 class WantedKey(TypedDict):
     """A key to make: for everything, for reading alone, or for chats and messages alone."""
 
@@ -25,7 +43,7 @@ class WantedKey(TypedDict):
     scope: NotRequired[shapes.Scope]
 
 
-@operation(gives={200: Page[shapes.Key]})
+@operation(gives={200: Page[Key]})
 async def listing(request: Request) -> Response:
     """List one's API keys."""
     me = person(request)
@@ -33,7 +51,7 @@ async def listing(request: Request) -> Response:
     return JSONResponse({"items": [_shown(row, me.key) for row in rows], "next": None})
 
 
-@operation(takes=WantedKey, gives={201: shapes.NewKey}, raises=[KeyReused], key="optional")
+@operation(takes=WantedKey, gives={201: NewKey}, raises=[KeyReused], key="optional")
 async def create(request: Request) -> Response:
     """Make an API key; it is told this once."""
     here, me, wanted = house(request), person(request), await asked.body(request, WantedKey)

@@ -1,14 +1,26 @@
 """Who is asking, and what they have chosen about their pages."""
 
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.core.ids import UserId
 from app.web.api import asked, shapes
 from app.web.api.operation import operation
 from app.web.house import house, person
 from app.web.preferences import Preferences
+
+
+class Me(TypedDict):
+    """Who is asking, and how."""
+
+    id: UserId
+    name: str
+    role: shapes.Role
+    via: Literal["session", "key", "single-user"]
+    scope: shapes.Scope
+    preferences: dict[str, Any]
 
 
 class MyChanges(TypedDict, total=False):
@@ -17,7 +29,7 @@ class MyChanges(TypedDict, total=False):
     preferences: dict[str, Any]
 
 
-@operation(gives={200: shapes.Me})
+@operation(gives={200: Me})
 async def show(request: Request) -> Response:
     """Read who is asking, and by what."""
     me = person(request)

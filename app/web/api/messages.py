@@ -18,16 +18,6 @@ from app.web.api.schema import such
 from app.web.house import House, house, person, user
 
 
-class Sampling(TypedDict, total=False):
-    """How the model is to choose its words."""
-
-    temperature: Annotated[float, such(minimum=0, maximum=10)]
-    top_p: Annotated[float, such(minimum=0, maximum=1)]
-    seed: Annotated[int, such(minimum=-(2**31), maximum=2**31)]
-    stop: Annotated[list[Annotated[str, such(minLength=1, maxLength=200)]], such(maxItems=16)]
-    reasoning_effort: Annotated[str, such(minLength=1, maxLength=40)]
-
-
 class NewMessage(TypedDict):
     """What to say. `id` may be chosen by the client (a UUIDv7). `parent` makes a branch: the message that this one is
     to follow, null for a new beginning. `busy` says what to do while a reply is being written: wait for it, be refused,
@@ -38,7 +28,7 @@ class NewMessage(TypedDict):
     files: NotRequired[Annotated[list[FileId], such(maxItems=20)]]
     model: NotRequired[shapes.Pick]
     parent: NotRequired[MessageId | None]
-    sampling: NotRequired[Sampling]
+    sampling: NotRequired[shapes.Sampling]
     busy: NotRequired[Literal["queue", "reject", "replace"]]
 
 

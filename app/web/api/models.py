@@ -29,6 +29,7 @@ class ModelChanges(TypedDict, total=False):
     price_output: Price | None
     price_cached: Price | None
     capabilities: Annotated[list[Word], such(maxItems=20)]
+    sampling: shapes.Sampling
 
 
 @operation(gives={200: Page[shapes.Model]})

@@ -13,6 +13,13 @@ from app.web.api.operation import operation
 from app.web.house import House, admin, house
 
 
+class Roles(TypedDict):
+    """Which model was set for each role; null: the default for it."""
+
+    chat: ModelId | None
+    title: ModelId | None
+
+
 class RoleChanges(TypedDict, total=False):
     """A model for each role that is to change; null leaves it to the default."""
 
@@ -20,13 +27,13 @@ class RoleChanges(TypedDict, total=False):
     title: shapes.Pick | None
 
 
-@operation(gives={200: shapes.Roles})
+@operation(gives={200: Roles})
 async def show(request: Request) -> Response:
     """Read which model was set for each role."""
     return JSONResponse(_shown(house(request)))
 
 
-@operation(takes=RoleChanges, gives={200: shapes.Roles}, raises=[UnknownModel])
+@operation(takes=RoleChanges, gives={200: Roles}, raises=[UnknownModel])
 async def change(request: Request) -> Response:
     """Set the models of roles."""
     here = house(request)
@@ -37,5 +44,5 @@ async def change(request: Request) -> Response:
 
 
 def _shown(here: House) -> dict[str, str | None]:
-    set_ones = {role: here.models.chosen(cast(Role, role)) for role in shapes.Roles.__annotations__}
+    set_ones = {role: here.models.chosen(cast(Role, role)) for role in Roles.__annotations__}
     return {role: model.id if model else None for role, model in set_ones.items()}

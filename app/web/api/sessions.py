@@ -1,6 +1,6 @@
 """Sessions: where one is signed in, and the end of it."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,7 +13,19 @@ from app.web.api.schema import Page
 from app.web.house import address, house, person
 
 
-@operation(gives={200: Page[shapes.Session]})
+class Session(TypedDict):
+    """A sign-in that holds. `current`: the one that is asking."""
+
+    id: str
+    created: shapes.Time
+    seen: shapes.Time
+    expires: shapes.Time
+    agent: str
+    address: str
+    current: bool
+
+
+@operation(gives={200: Page[Session]})
 async def listing(request: Request) -> Response:
     """List one's sessions, the last used first."""
     me = person(request)

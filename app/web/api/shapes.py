@@ -243,6 +243,16 @@ class Draft(TypedDict):
 # --- models -----------------------------------------------------------------------------------------------
 
 
+class Sampling(TypedDict, total=False):
+    """How the model is to choose its words."""
+
+    temperature: Annotated[float, such(minimum=0, maximum=10)]
+    top_p: Annotated[float, such(minimum=0, maximum=1)]
+    seed: Annotated[int, such(minimum=-(2**31), maximum=2**31)]
+    stop: Annotated[list[Annotated[str, such(minLength=1, maxLength=200)]], such(maxItems=16)]
+    reasoning_effort: Annotated[str, such(minLength=1, maxLength=40)]
+
+
 class Model(TypedDict):
     """A model that can be picked. `context_length` 0: unknown. `endpoint` is the name of where it is."""
 
@@ -294,14 +304,7 @@ class Endpoint(TypedDict):
     models: list[ModelKept]
 
 
-class Roles(TypedDict):
-    """Which model was set for each role; null: the default for it."""
-
-    chat: ModelId | None
-    title: ModelId | None
-
-
-# --- files and usage --------------------------------------------------------------------------------------
+# --- files ------------------------------------------------------------------------------------------------
 
 
 class File(TypedDict):
@@ -314,30 +317,7 @@ class File(TypedDict):
     size: int
 
 
-class Used(TypedDict):
-    """Sums over the model calls of one day (UTC), one model or one person, which `group` names. `cost` is of the calls
-    that have a price; `estimated`: some were not counted by their endpoint."""
-
-    group: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
-    estimated: bool
-
-
 # --- people -----------------------------------------------------------------------------------------------
-
-
-class Me(TypedDict):
-    """Who is asking, and how."""
-
-    id: UserId
-    name: str
-    role: Role
-    via: Literal["session", "key", "single-user"]
-    scope: Scope
-    preferences: dict[str, Any]
 
 
 class User(TypedDict):
@@ -361,36 +341,6 @@ class Link(TypedDict):
     """The path of a one-time sign-in; told once."""
 
     link: str
-
-
-class Session(TypedDict):
-    """A sign-in that holds. `current`: the one that is asking."""
-
-    id: str
-    created: Time
-    seen: Time
-    expires: Time
-    agent: str
-    address: str
-    current: bool
-
-
-class Key(TypedDict):
-    """An API key, known by its first characters."""
-
-    id: str
-    name: str
-    scope: Scope
-    prefix: str
-    created: Time
-    seen: Time | None
-    current: bool
-
-
-class NewKey(Key):
-    """A new API key. `token` is told this once: null when the same request is sent again."""
-
-    token: str | None
 
 
 class Audit(TypedDict):

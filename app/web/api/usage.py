@@ -7,10 +7,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.store import ledger
-from app.web.api import asked, shapes
+from app.web.api import asked
 from app.web.api.operation import operation
 from app.web.api.schema import Page
 from app.web.house import house, person
+
+
+class Used(TypedDict):
+    """Sums over the model calls of one day (UTC), one model or one person, which `group` names. `cost` is of the calls
+    that have a price; `estimated`: some were not counted by their endpoint."""
+
+    group: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    estimated: bool
 
 
 class Grouping(TypedDict, total=False):
@@ -19,7 +31,7 @@ class Grouping(TypedDict, total=False):
     by: Literal["day", "model", "user"]
 
 
-@operation(query=Grouping, gives={200: Page[shapes.Used]})
+@operation(query=Grouping, gives={200: Page[Used]})
 async def sums(request: Request) -> Response:
     """Sum up what was used, by day, model or person.
 

@@ -22,8 +22,11 @@ async def test_usable_models_are_listed_with_one_default(here: World):
 
 async def test_a_model_switched_off_is_offered_no_more(here: World):
     model = here.models["normal"]
-    changed = await here.ada.patch(f"/api/v1/models/{model}", json={"enabled": False, "price_input": 2.5})
-    assert (changed.json()["enabled"], changed.json()["price_input"]) == (False, 2.5)
+    changed = await here.ada.patch(
+        f"/api/v1/models/{model}", json={"enabled": False, "price_input": 2.5, "sampling": {"seed": 7}}
+    )
+    said = changed.json()
+    assert (said["enabled"], said["price_input"], said["sampling"]) == (False, 2.5, {"seed": 7})
     listed = [found["id"] for found in (await here.ada.get("/api/v1/models")).json()["items"]]
     assert model not in listed
     chat = await here.ada.post("/api/v1/chats", json={"model": model})
