@@ -1,0 +1,153 @@
+"""A reply that was followed is the reply that is drawn fresh; and following it disturbs nobody who reads."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.e2e.desk import choose_model, ended, say
+from tests.support.documents import AWKWARD
+from tests.support.server import ServerProcess
+from tests.support.upstream import UpstreamProcess
+
+SLOWLY = "echo?tps=60&size=6&reasoning=15"
+QUICKLY = "echo?tps=400&size=5&reasoning=15"
+AT_ONCE = "echo?size=3"
+LONG = [text for name, text in AWKWARD.items() if len(text) < 1_000 and name != "NUL"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server for all of these, on an upstream that says again what it is asked."""
+    upstream = UpstreamProcess()
+    process = ServerProcess(tmp_path_factory.mktemp("desk") / "data", "--no-local-model")
+    try:
+        upstream.control(models=[SLOWLY, QUICKLY, AT_ONCE])
+        process.start()
+        process.add_user("ada")
+        process.command("endpoint", "add", "up", "--api", "openai-chat", "--url", upstream.url)
+        yield process
+    finally:
+        process.close()
+        upstream.stop()
+
+
+def drawn(page: Page) -> str:
+    """The segments of all replies as they stand, without the blanks of templates, once scripts have done their work."""
+    expect(page.locator(".blocks[data-settled]")).to_have_count(0)
+    expect(page.locator(".code > header:not(:has(button))")).to_have_count(0)
+    expect(page.locator("[data-tex]:not([data-set])")).to_have_count(0)
+    found: list[str] = page.locator(".reply > .segments").evaluate_all("all => all.map(one => one.outerHTML)")
+    return re.sub(r">\s+<", "><", "".join(found))
+
+
+def asked(page: Page, text: str, model: str) -> Locator:
+    choose_model(page, model)
+    say(page, text)
+    reply = page.locator("article.reply").last
+    expect(reply).to_be_visible()
+    return reply
+
+
+@pytest.mark.browser
+def test_a_long_reply_streamed_to_its_end_equals_the_page_drawn_fresh(page: Page) -> None:
+    ended(asked(page, "\n\n".join(LONG), QUICKLY))
+    followed = drawn(page)
+    page.reload()
+    assert drawn(page) == followed
+
+
+@pytest.mark.browser
+def test_a_reply_that_comes_at_once_equals_the_page_drawn_fresh(page: Page) -> None:
+    ended(asked(page, "\n\n".join(reversed(LONG)), AT_ONCE))
+    followed = drawn(page)
+    page.reload()
+    assert drawn(page) == followed
+
+
+@pytest.mark.browser
+def test_a_reload_in_the_middle_loses_and_doubles_nothing(page: Page) -> None:
+    text = "\n\n".join(
+        AWKWARD[name] for name in ("deep lists", "tables", "a fence right below a line", "footnotes")
+    )
+    reply = asked(page, f"{text}\n\n{text}", SLOWLY)
+    for _ in range(3):
+        expect(reply.locator(".text .blocks > *").nth(2)).to_be_visible()
+        page.reload()
+        expect(reply).to_be_visible()
+    ended(reply)
+    followed = drawn(page)
+    page.reload()
+    assert drawn(page) == followed
+
+
+@pytest.mark.browser
+def test_two_tabs_show_the_same(page: Page) -> None:
+    reply = asked(page, "\n\n".join(LONG[:20]), QUICKLY)
+    other = page.context.new_page()
+    other.goto(page.url)
+    ended(reply)
+    ended(other.locator("article.reply").last)
+    assert drawn(other) == drawn(page)
+
+
+@pytest.mark.browser
+def test_what_has_settled_is_not_touched_and_stays_selected(page: Page) -> None:
+    text = "The first paragraph is read.\n\n- one\n- two\n- three\n\n" + "And more of it.\n\n" * 30
+    reply = asked(page, text, SLOWLY)
+    first = reply.locator(".text .blocks[data-settled='2'] > p").first
+    expect(first).to_be_visible()
+    first.evaluate(
+        """first => {
+            first.kept = true;
+            getSelection().selectAllChildren(first);
+        }"""
+    )
+    selected = page.evaluate("getSelection().toString()")
+    ended(reply)
+    assert selected
+    assert page.evaluate("getSelection().toString()") == selected
+    assert reply.locator(".text .blocks > p").first.evaluate("first => first.kept === true")
+
+
+@pytest.mark.browser
+def test_a_selection_in_the_open_block_survives_what_is_added_to_it(page: Page) -> None:
+    reply = asked(page, "One long paragraph " * 12, SLOWLY)
+    open_block = reply.locator(".text .blocks > p")
+    expect(open_block).to_contain_text("One long paragraph")
+    open_block.evaluate(
+        """block => {
+            const text = block.lastChild, range = document.createRange();
+            range.setStart(text, 0);
+            range.setEnd(text, 8);
+            getSelection().removeAllRanges();
+            getSelection().addRange(range);
+        }"""
+    )
+    selected = page.evaluate("getSelection().toString()")
+    ended(reply)
+    assert page.evaluate("getSelection().toString()") == selected
+
+
+@pytest.mark.browser
+def test_a_reader_further_up_is_not_moved(page: Page, device: object) -> None:
+    page.set_viewport_size({"width": 900, "height": 500})
+    reply = asked(page, "A paragraph to scroll past.\n\n" * 60, SLOWLY)
+    expect(reply.locator(".text .blocks > p").nth(25)).to_be_attached()
+    page.mouse.move(450, 200)
+    page.mouse.wheel(0, -600)
+    page.wait_for_timeout(300)
+    before = page.evaluate("document.scrollingElement.scrollTop")
+    ended(reply)
+    assert abs(page.evaluate("document.scrollingElement.scrollTop") - before) < 2
+
+
+@pytest.mark.browser
+def test_a_page_without_script_reads_the_same_words(page: Page, device: object) -> None:
+    assert callable(device)
+    ended(asked(page, AWKWARD["formulas"], AT_ONCE))
+    plain: BrowserContext = device(java_script_enabled=False)
+    bare = plain.new_page()
+    bare.goto(page.url)
+    expect(bare.locator("article.reply")).to_contain_text("\\frac{a}{b}")
