@@ -11,7 +11,7 @@ from app.control import CommandFailed
 from app.core.clock import now_ms
 from app.core.errors import NightdeskError, NotFound
 from app.core.ids import UserId
-from app.store import backup as backups, chats, idempotency, people
+from app.store import backup as backups, chats, files, idempotency, people
 from app.store.folder import DataFolder
 from app.web.house import House
 
@@ -70,11 +70,12 @@ async def rotate_key(house: House) -> str:
 
 
 async def clear_away(house: House) -> None:
-    """Drop what has expired: sessions, keys of idempotency, temporary chats of yesterday."""
+    """Drop what has expired: sessions, idempotency keys, temporary chats and unused files of yesterday."""
     await house.sessions.sweep()
     now = now_ms()
     await house.db.write(lambda s: idempotency.forget(s, now - 2 * _DAY))
     await house.db.write(lambda s: chats.expire_temporary(s, now - _DAY))
+    await house.db.write(lambda s: files.clear_away(s, house.files, now - _DAY))
 
 
 async def doctor(house: House) -> str:

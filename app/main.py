@@ -113,6 +113,8 @@ async def opened(settings: Settings, folder: DataFolder) -> AsyncIterator[Opened
         recovery = Recovery(db, tasks, logs, registry, finish, models, reply_settings)
         people.on_disabled(lambda user: registry.stop_all(user=user))
 
+        files = FileStore(folder.files)
+        await asyncio.to_thread(files.tidy)
         render = Render(ROOT / "templates", Assets.load(ROOT / "static"), settings.root_path)
         house = House(
             settings=web_settings(settings),
@@ -127,7 +129,7 @@ async def opened(settings: Settings, folder: DataFolder) -> AsyncIterator[Opened
             accepting=accepting,
             registry=registry,
             bulletin=bulletin,
-            files=FileStore(folder.files),
+            files=files,
             render=render,
             views=Views(render),
         )

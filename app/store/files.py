@@ -60,6 +60,18 @@ async def drop(s: Session, file: File) -> bool:
     return await s.scalar(select(File.id).where(File.sha256 == file.sha256).limit(1)) is None
 
 
+async def clear_away(s: Session, store: "FileStore", before_ms: int) -> int:
+    """Drop files uploaded before that moment that no message holds, and bytes that are nobody's; how many.
+
+    Runs in a write transaction: no upload can commit its row meanwhile. One that has stored its bytes and not yet
+    its row is safe, since its bytes are young.
+    """
+    for file in await orphans(s, before_ms):
+        await drop(s, file)
+    known = set((await s.scalars(select(File.sha256))).all())
+    return store.remove_others(known, before_ms)
+
+
 class FileStore:
     """The bytes, in one folder. Nothing here knows whose they are."""
 
@@ -112,6 +124,15 @@ class FileStore:
     def remove(self, sha256: str) -> None:
         """Blocks."""
         self.path(sha256).unlink(missing_ok=True)
+
+    def remove_others(self, known: set[str], before_ms: int) -> int:
+        """Remove bytes older than that moment that are not among `known`; how many. Blocks, shortly."""
+        removed = 0
+        for path in self.folder.iterdir():
+            if len(path.name) == 64 and path.name not in known and path.stat().st_mtime * 1000 < before_ms:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
 
     def tidy(self) -> None:
         """Remove what uploads left behind when the process was killed; before the first upload. Blocks."""

@@ -139,3 +139,16 @@ async def test_bytes_are_nobodys_when_the_last_row_that_names_them_goes(db: Data
 
     assert not await db.write(lambda s: drop(s, first.id))
     assert await db.write(lambda s: drop(s, second.id))
+
+
+async def test_old_files_that_nobody_holds_go_and_young_ones_stay(
+    db: Database, owner: UserId, store: FileStore
+) -> None:
+    tomorrow = now_ms() + 24 * 60 * 60 * 1000
+    kept, _ = await store.put(pieces(b"held by its row"))
+    await add(db, owner, kept)
+    lost, _ = await store.put(pieces(b"of an upload that was refused"))
+    assert await db.write(lambda s: files.clear_away(s, store, now_ms() - 1000)) == 0
+    assert names(store) == sorted([kept, lost])
+    assert await db.write(lambda s: files.clear_away(s, store, tomorrow)) == 2
+    assert names(store) == []
