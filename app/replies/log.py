@@ -94,13 +94,16 @@ class ReplyLog:
         self._closed = False
 
     def add(self, entry: Entry) -> None:
-        """Keep `entry`: at once where it is the first thing its round shows, else with the next flush."""
+        """Keep `entry`: at once where it is the first thing that its round shows, else with the next flush.
+
+        What comes before anything of its round was shown waits for that: a restart begins such a round anew.
+        """
         self._entries.append(entry)
-        if entry.round > self._shown and isinstance(entry.event, SHOWN):
+        if entry.round <= self._shown:
+            self._keeper.dirty(self)
+        elif isinstance(entry.event, SHOWN):
             self._shown = entry.round
             self.write()
-        elif len(self._entries) == 1:
-            self._keeper.dirty(self)
 
     def write(self) -> None:
         """Write what has gathered. Never raises: what is left is tried again by the flusher."""
@@ -167,8 +170,9 @@ class Logs:
 
     def dirty(self, log: ReplyLog) -> None:
         """`log` has something to write."""
-        self._dirty[log] = None
-        self._wake()
+        if log not in self._dirty:
+            self._dirty[log] = None
+            self._wake()
 
     def written(self, log: ReplyLog) -> None:
         """`log` has something to sync."""

@@ -15,9 +15,10 @@ from app.core.errors import (
     TooLong,
     UnknownModel,
 )
-from app.core.ids import ChatId, MessageId, ModelId, new_id
+from app.core.ids import ChatId, FileId, MessageId, ModelId, new_id
+from app.core.messages import FilePart
 from app.replies.accept import NewMessage
-from app.store import chats, drafts, messages, replies
+from app.store import chats, drafts, files, messages, replies
 from tests.replies.house import House, opened, restarted, says, stranger, until
 
 
@@ -342,3 +343,21 @@ async def test_a_closing_server_takes_nothing_in(tmp_path: Path):
             await talk.send("Too late")
         with pytest.raises(Closing):
             await house.start("Too late")
+
+
+async def test_attachments_are_their_owners_and_stay_with_the_message(house: House):
+    bert = await stranger(house)
+
+    async def upload(s):
+        mine = await files.add_file(
+            s, owner=house.user, sha256="a" * 64, name="cat.png", type="image/png", size=9
+        )
+        his = await files.add_file(s, owner=bert, sha256="b" * 64, name="his.txt", type="text/plain", size=9)
+        return FileId(mine.id), FileId(his.id)
+
+    mine, his = await house.db.write(upload)
+    with pytest.raises(NotFound):
+        await house.start("Look", files=(his,))
+    talk = await house.start("", files=(mine,))
+    assert talk.accepted.message.parts == (FilePart("image", mine, "cat.png"),)
+    assert "cat.png" in (await house.puppet.asked()).request.messages[0].text

@@ -8,7 +8,8 @@ import pytest
 
 from app.core.errors import DiskFull, StorageBusy
 from app.core.events import Finished
-from app.store import chats, messages
+from app.core.ids import RunId
+from app.store import chats, messages, replies
 from app.store.engine import Database
 from tests.replies.house import House, opened, says, until
 
@@ -164,3 +165,44 @@ async def test_saying_something_instead_fails_alone_when_it_cannot_be_stored(hou
         await talk.send("Instead", busy="replace")
     assert (await house.row(old)).phase == "stopped"
     assert [m.text for m in await house.written(old)] == ["Half"]
+
+
+class Slow:
+    """A database whose next write waits until it is let through."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.held = asyncio.Event()
+        self.waiting = 0
+
+    async def write(self, fn):
+        self.waiting += 1
+        await self.held.wait()
+        return await self._db.write(fn)
+
+
+async def test_stop_while_a_round_is_being_stored_stores_it_once(house: House):
+    slow = house.finish._db = Slow(house.db)  # type: ignore[assignment]
+    house.puppet.will(lambda call: call.say("Let me see.").call("c1").end("tool_use"))
+    talk = await house.start()
+    await until(lambda: slow.waiting)
+    stopping = asyncio.ensure_future(house.registry.stop(talk.reply))
+    await until(lambda: house.live(talk.reply).sealed)
+    slow.held.set()
+    await stopping
+    assert (await house.row(talk.reply)).phase == "stopped"
+    asked, answered = await house.written(talk.reply)
+    assert (asked.text, answered.parent) == ("Let me see.", asked.id)
+    assert [part.outcome for part in answered.parts] == ["stopped"]  # type: ignore[union-attr]
+
+
+async def test_a_round_that_lost_its_token_is_no_error_of_the_server(house: House, caplog):
+    house.puppet.will(lambda call: call.say("Let me see.").call("c1"))
+    talk = await house.start()
+    live = talk.live
+    await talk.shows("Let me see.")
+    await house.db.write(lambda s: replies.claim_run(s, talk.reply, RunId("another")))
+    house.puppet.calls[0].end("tool_use")
+    await until(lambda: live.feed.closed)
+    assert await house.written(talk.reply) == []
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

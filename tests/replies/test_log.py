@@ -6,10 +6,12 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as some
 
+from app.core.errors import Overloaded
 from app.core.events import (
     Entry,
     ErrorRaised,
@@ -30,8 +32,9 @@ from app.core.state import ReplyState
 from app.replies.ended import folded
 from app.replies.feed import Generation
 from app.replies.log import Logs, _line, _records, joined, spread
+from app.store import events
 from app.tasks import Tasks
-from tests.replies.house import QUICK, House, says, until
+from tests.replies.house import QUICK, Call, House, says, until
 
 REPLY, CHAT, RUN = ReplyId("reply"), ChatId("chat"), RunId("run")
 
@@ -249,3 +252,35 @@ async def test_a_long_reply_is_stored_in_small_rows(house: House):
     records = list(joined(live.feed.entries))
     assert max(len(json.dumps(record.data)) for record in records) < 32 * 1024
     assert [e.event for e in spread(records)] == [e.event for e in live.feed.entries]
+
+
+async def test_whole_runs_fold_to_the_live_state_whatever_the_model_does(house: House):
+    """Random answers with random ends, some stopped in their middle: the stored log tells what was seen live."""
+    dice = Random(11)
+    for _ in range(40):
+        count = len(house.puppet.calls)
+        house.puppet.will(*[lambda call: answer(call, dice)] * 3)
+        talk = await house.start()
+        await house.puppet.asked(count + 1)
+        if dice.random() < 0.3:
+            await house.registry.stop(talk.reply)
+        live = await talk.ended()
+        house.puppet.script.clear()
+        async with house.db.read() as s:
+            run, records = await events.read(s, talk.reply)
+        assert run == live.run
+        entries = list(spread(records))
+        assert [(e.seq, e.event) for e in entries] == [(e.seq, e.event) for e in live.feed.entries]
+        assert plain(folded(live.reply, live.chat, live.run, entries)) == plain(live.state)
+
+
+def answer(call: Call, dice: Random) -> None:
+    for _ in range(dice.randint(0, 6)):
+        dice.choice([call.say, call.think])("x" * dice.randint(0, 9))
+    if dice.random() < 0.4:
+        call.call(f"c{dice.randint(0, 10**9)}")
+    if dice.random() < 0.5:
+        call.count(dice.randint(1, 99), dice.randint(1, 99))
+    if dice.random() < 0.2:
+        call.give(Overloaded("Busy."))
+    call.end(dice.choice(["end_turn", "tool_use", "max_tokens", "refusal", "error", None]))
