@@ -58,7 +58,7 @@ async def nothing_of_the_next_round(house: House) -> Talk:
     talk = await house.start("Hello")
     await house.puppet.asked(2)
     await until(lambda: len(talk.live.state.rounds) == 2)
-    await written_out(house, talk)
+    await until(lambda: "tool_result" in on_disk(house, talk))
     return talk
 
 
