@@ -120,6 +120,12 @@ async def test_a_request_under_a_strangers_name_gets_nothing(there: Desk):
         assert "allowed_hosts" in answer.text
 
 
+async def test_a_request_under_two_names_gets_nothing(there: Desk):
+    named = [("host", "localhost"), ("host", "evil.example")]
+    for headers in (named, named[::-1]):
+        assert (await there.client().get("/enter", headers=headers)).status_code == 400
+
+
 async def test_forwarded_headers_of_a_stranger_count_for_nothing(there: Desk):
     answer = await there.visitor().get("/change", x_forwarded_host="evil.example", x_forwarded_proto="https")
     assert answer.headers["location"] == "/sign-in?next=%2Fchange"
