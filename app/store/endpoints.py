@@ -10,6 +10,7 @@ from app.core.errors import NotFound, UnknownModel
 from app.core.ids import EndpointId, ModelId, new_id
 from app.store import rows, secrets
 from app.store.engine import Session
+from app.store.prepared import write_changes
 from app.store.tables import Endpoint, Model
 
 _ENDPOINT_FIELDS = frozenset({"name", "api", "base_url", "enabled", "idle_timeout", "checked", "fault"})
@@ -100,7 +101,7 @@ async def put_models(s: Session, endpoint_id: EndpointId, found: Sequence[FoundM
             known[name] = await _add_model(s, endpoint_id, name, position, told)
     for name, model in known.items():
         model.vanished = name not in listed
-    await s.flush()
+    await write_changes(s)
     return list(known.values())
 
 

@@ -27,6 +27,7 @@ from app.store import schema
 from app.store.connections import PATIENCE, READING, WRITING, Connections, Link, left
 from app.store.faults import as_faults, fault_of
 from app.store.folder import DataFolder
+from app.store.prepared import write_changes
 from app.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -197,8 +198,7 @@ class Database:
         try:
             async with link.session() as session:
                 value = await write.fn(session)
-                if session.dirty or session.new or session.deleted:
-                    await session.flush()
+                await write_changes(session)
             if not first:
                 await link.run("RELEASE one")
         except Exception as error:

@@ -15,7 +15,7 @@ from app.core.ids import ChatId, MessageId, ReplyId, UserId
 from app.core.messages import Part, Role
 from app.store import parts as store_parts, rows
 from app.store.engine import Session
-from app.store.prepared import Prepared, attach, together
+from app.store.prepared import Prepared, attach, together, write_changes
 from app.store.tables import Chat, Message, Part as PartRow
 
 
@@ -177,7 +177,7 @@ async def unqueue(s: Session, message: Message, parent: MessageId | None) -> Non
     """Take a queued message into the tree, under `parent`."""
     message.queued = False
     message.parent = parent
-    await s.flush()
+    await write_changes(s)
 
 
 async def delete_queued(s: Session, message: Message) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy.orm.util import identity_key
 
 from app.core.errors import Invalid
 from app.store.engine import Session
-from app.store.prepared import Prepared, Step, attach, together
+from app.store.prepared import Prepared, Step, attach, together, write_changes
 from app.store.tables import Base
 
 
@@ -55,7 +55,7 @@ async def change(s: Session, row: Base, fields: Mapping[str, Any], allowed: froz
         if name not in allowed:
             raise Invalid(f"There is no field '{name}' to change here.", field=name)
         setattr(row, name, value)
-    await s.flush()
+    await write_changes(s)
 
 
 async def changed(s: Session, statement: Update | Delete) -> bool:

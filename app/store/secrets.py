@@ -6,6 +6,7 @@ from sqlalchemy.dialects.sqlite import insert
 from app.core.clock import now_ms
 from app.store import rows
 from app.store.engine import Session
+from app.store.prepared import write_changes
 from app.store.tables import DataKey, Secret
 
 
@@ -46,7 +47,7 @@ async def rewrap_data_key(s: Session, version: int, wrapped: bytes) -> None:
     """Put the same key, wrapped by another master key, in its place."""
     key = await s.get_one(DataKey, version)
     key.wrapped = wrapped
-    await s.flush()
+    await write_changes(s)
 
 
 async def drop_data_keys(s: Session, below: int) -> None:
