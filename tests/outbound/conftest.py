@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 import uvloop
@@ -51,7 +52,7 @@ class RawServer:
         self.answer = answer
         self.exchanges: list[Exchange] = []
         self.connections = 0
-        self._serving: list[asyncio.Task[None] | None] = []
+        self._serving: list[asyncio.Task[Any]] = []
         self._writers: list[asyncio.StreamWriter] = []
 
     async def start(self, **options) -> "RawServer":
@@ -69,7 +70,9 @@ class RawServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.append(writer)
-        self._serving.append(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.append(task)
         last: Exchange | None = None
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
