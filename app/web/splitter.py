@@ -42,7 +42,7 @@ class Added:
     """New settled blocks. `html` may begin with a `JOINS` frame, whose parts go to the end of the last block.
 
     `blocks` is how many blocks there are now, `parts` how many parts the last one has if it may still grow, else
-    None. `loose`: the last block, a list, is loose.
+    None. `loose`: the list to which the framed parts go is loose.
     """
 
     html: str
@@ -337,20 +337,22 @@ class Splitter:
         piece = _Piece("".join(lines), [])
         known = len(self._references)
         drawn = draw(piece.text, self._references)
-        html = []
+        joined: Block | None = None
+        framed = ""
         if drawn and self._joins(drawn[0]):
-            item, last = drawn.pop(0), self.blocks[-1]
-            piece.places.append(_Place(len(self.blocks) - 1, len(last.parts), len(item.parts)))
-            last.parts += item.parts
-            last.loose = last.loose or item.loose
-            html.append(f"{JOINS[0]}{''.join(item.parts)}{JOINS[1]}")
+            item, joined = drawn.pop(0), self.blocks[-1]
+            piece.places.append(_Place(len(self.blocks) - 1, len(joined.parts), len(item.parts)))
+            joined.parts += item.parts
+            joined.loose = joined.loose or item.loose
+            framed = f"{JOINS[0]}{''.join(item.parts)}{JOINS[1]}"
         for block in drawn:
             piece.places.append(_Place(len(self.blocks), 0, len(block.parts)))
             self.blocks.append(block)
         self.grows = grows and bool(self.blocks) and self.blocks[-1].kind == "list"
         if self.grows and lines[-1].isspace():
             self.blocks[-1].loose = True
-        self._add("".join([*html, *(block.html for block in drawn)]))
+        html = framed + "".join(block.html for block in drawn)
+        self._add(html, loose=joined is not None and joined.loose)
         self._remember(piece, list(self._references)[known:])
 
     def _remember(self, piece: _Piece, defined: list[str]) -> None:
@@ -387,8 +389,7 @@ class Splitter:
         for piece in pieces:
             self._redraw(piece, numbered)
 
-    def _add(self, html: str) -> None:
-        loose = bool(self.blocks) and self.blocks[-1].loose
+    def _add(self, html: str, *, loose: bool = False) -> None:
         self._added.append(Added(html, len(self.blocks), self.parts, loose))
 
     def _changes(self) -> list[Change]:

@@ -1,15 +1,22 @@
 """A reply that was followed is the reply that is drawn fresh; and following it disturbs nobody who reads."""
 
+import asyncio
+import random
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.desk import choose_model, ended, say
-from tests.support.documents import AWKWARD
+from tests.support.desk import desk
+from tests.support.documents import AWKWARD, LINES
 from tests.support.server import ServerProcess
 from tests.support.upstream import UpstreamProcess
+from tests.support.writing import Reply
 
 SLOWLY = "echo?tps=60&size=6&reasoning=15"
 QUICKLY = "echo?tps=400&size=5&reasoning=15"
@@ -48,6 +55,73 @@ def asked(page: Page, text: str, model: str) -> Locator:
     reply = page.locator("article.reply").last
     expect(reply).to_be_visible()
     return reply
+
+
+# The page's line to the server, held by the test: it says what frames come.
+LINE = """
+  window.EventSource = class extends EventTarget {
+    constructor() { super(); window.line = this; }
+    close() {}
+    say(name, data) { this.dispatchEvent(new MessageEvent(name, { data: JSON.stringify(data) })); }
+  };
+"""
+# Takes the frames of one reply, and gives back the first difference from what is drawn fresh.
+FOLLOW = """async ({ reply, steps }) => {
+  const { html } = await import(document.querySelector("script[type=module]").src);
+  const made = document.createElement("template");
+  made.innerHTML = html(`<article class="reply" id="reply-${reply}" aria-busy="true" data-run="a" data-seq="0">`
+    + `<div class="segments"></div></article>`);
+  document.getElementById("transcript").replaceChildren(made.content);
+  document.dispatchEvent(new CustomEvent("nd:follow", { detail: { reply } }));
+  for (const { frames, fresh } of steps) {
+    for (const [name, data] of frames) line.say(name, data);
+    for (const [segment, expected] of Object.entries(fresh)) {
+      const shown = document.getElementById(segment).querySelector(".blocks").cloneNode(true);
+      for (const button of shown.querySelectorAll(".code > header button")) button.remove();
+      for (const formula of shown.querySelectorAll("[data-tex]")) {
+        formula.textContent = formula.dataset.tex;
+        delete formula.dataset.set;
+      }
+      made.innerHTML = html(expected);
+      if (shown.innerHTML !== made.innerHTML) return { shown: shown.innerHTML, expected: made.innerHTML };
+    }
+  }
+}"""
+
+
+async def frames_of(texts: list[str], data: Path) -> list[dict[str, Any]]:
+    """Each text written in pieces: the frames of each drawing, and the segments as they are drawn fresh then."""
+    found = []
+    async with desk(data) as here:
+        for number, text in enumerate(texts):
+            reply, pieces, at, steps = Reply(here), random.Random(number), 0, []
+            sitting = await reply.seat()
+            while at < len(text):
+                size = pieces.choice([1, 3, 7, 40]) * (1 + len(text) // 2_000)
+                reply.say(text[at : at + size], size)
+                at += size
+                if pieces.random() < 0.6:
+                    frames = [(event.type, event.data) for event in sitting.catch_up()]
+                    steps.append({"frames": frames, "fresh": reply.fresh})
+            sitting.seat.leave()
+            found.append({"reply": reply.generation.reply, "steps": steps})
+    return found
+
+
+@pytest.mark.browser
+def test_after_every_frame_the_page_equals_one_drawn_fresh(page: Page, tmp_path: Path) -> None:
+    lines, random_texts = random.Random(7), []
+    for _ in range(150):
+        pairs = [(lines.choice(LINES), lines.choice([1, 1, 1, 2, 2, 3])) for _ in range(lines.randint(1, 25))]
+        random_texts.append("".join(line + "\n" * breaks for line, breaks in pairs))
+    texts = [text for text in AWKWARD.values() if len(text) < 20_000] + random_texts
+    with ThreadPoolExecutor(1) as elsewhere:  # Playwright has the loop of this thread
+        replies = elsewhere.submit(asyncio.run, frames_of(texts, tmp_path / "frames")).result()
+    page.add_init_script(LINE)
+    page.goto("/")
+    for text, reply in zip(texts, replies, strict=True):
+        difference = page.evaluate(FOLLOW, reply)
+        assert difference is None, (text, difference)
 
 
 @pytest.mark.browser

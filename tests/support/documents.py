@@ -64,3 +64,15 @@ AWKWARD: dict[str, str] = {
     "a line that is too long": "x" * 40_000 + "\n\nafter",
     "a list with an item that is too long": "- a\n- " + "word " * 4000 + "\n- c\n\nend",
 }
+
+# What random documents are made of.
+LINES = (
+    """
+- a|- b|* c|1. one|2. two|10. ten|  - nested|   cont|    code|> q|>> qq|```|```py|~~~|````|# H|## H2|===|---|***|- - -
+para text|more *em* text|[x]: /no|[x]: http://x.y|[y]:|http://y.z 'title'|'title'|[x] and [y]|![i][x]|$$|a = b|$$ x $$
+\\[|\\]|<div>|&amp; &copy;|*a|b*|`code|`|-|1.|- [ ] t|- [x] d|-b|1)x|  ```|   > q|text  |--|[^1]: note|see [^1]|😀 e\u0301
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
+LINES += ["\tcode", "| a | b |", "|---|---|", "| 1 | 2 |", "a | b", "--|--", ""]

@@ -161,11 +161,11 @@ class PageModel:
         if html.startswith(JOINS[0]):
             joined, html = _unframed(html)
             segment.blocks[-1] = _inserted(segment.blocks[-1], joined)
+            if data.get("loose") and ' class="loose"' not in segment.blocks[-1].split(">", 1)[0]:
+                segment.blocks[-1] = segment.blocks[-1].replace(">", ' class="loose">', 1)
         segment.blocks += _elements(html)
         assert len(segment.blocks) == data["settled"]
         segment.parts = data.get("parts")
-        if data.get("loose") and ' class="loose"' not in segment.blocks[-1].split(">", 1)[0]:
-            segment.blocks[-1] = segment.blocks[-1].replace(">", ' class="loose">', 1)
 
     def _redraw(self, data: Any) -> None:
         self.segments[data["segment"]].blocks[data["block"]] = data["html"]

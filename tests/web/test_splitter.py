@@ -10,18 +10,8 @@ from hypothesis import given, strategies as st
 from app.web.blocks import draw
 from app.web.markdown import render
 from app.web.splitter import JOINS, LIMIT, Added, Redrawn, Splitter
-from tests.support.documents import AWKWARD
+from tests.support.documents import AWKWARD, LINES
 
-LINES = (
-    """
-- a|- b|* c|1. one|2. two|10. ten|  - nested|   cont|    code|> q|>> qq|```|```py|~~~|````|# H|## H2|===|---|***|- - -
-para text|more *em* text|[x]: /no|[x]: http://x.y|[y]:|http://y.z 'title'|'title'|[x] and [y]|![i][x]|$$|a = b|$$ x $$
-\\[|\\]|<div>|&amp; &copy;|*a|b*|`code|`|-|1.|- [ ] t|- [x] d|-b|1)x|  ```|   > q|text  |--|[^1]: note|see [^1]|😀 e\u0301
-""".strip()
-    .replace("\n", "|")
-    .split("|")
-)
-LINES += ["\tcode", "| a | b |", "|---|---|", "| 1 | 2 |", "a | b", "--|--", ""]
 documents = st.lists(st.tuples(st.sampled_from(LINES), st.integers(1, 3)), max_size=16).map(
     lambda pairs: "".join(line + "\n" * breaks for line, breaks in pairs)
 )
@@ -190,7 +180,7 @@ def test_a_long_stream_costs_no_more_per_token_than_a_short_one() -> None:
 @pytest.mark.parametrize(
     "sign",
     [
-        *"![ [ ] *a_ [a]( ![a](< `a < &# \\ $a http:// <http:// |a".split(),
+        *["![", "[", "]", "*a_", "[a](", "![a](<", "`a", "<", "&#", "\\", "$a", "http://", "<http://", "|a"],
         *("**a ", "> ", "- ", "| a |\n", "# \n", "a\n=\n", "[a]: b\n", "  - x\n"),
     ],
 )

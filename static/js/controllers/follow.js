@@ -14,6 +14,7 @@ const announce = (name, detail) => document.dispatchEvent(new CustomEvent(`nd:${
 register("follow", (transcript) => {
   const chat = transcript.dataset.chat;
   let reply = "";
+  let from = "";
   let writing = null;
   let held = [];
   let missing = 0;
@@ -32,12 +33,13 @@ register("follow", (transcript) => {
     return transcript.querySelector(':scope > .reply[aria-busy="true"]')?.id.replace("reply-", "") ?? "";
   }
 
-  // From what the page shows of it, which may have been drawn a moment ago.
+  // From what the page shows of it: it may have been drawn a moment ago, and drawn anew while it is followed.
   function follow(id) {
-    if (id === reply) return;
-    reply = id;
     const { run, seq } = replyElement(id)?.dataset ?? {};
-    stream.after = run ? `${run}-${seq}` : "";
+    const point = run ? `${run}-${seq}` : "";
+    if (id === reply && point === from) return;
+    reply = id;
+    stream.after = from = point;
     begin();
     stream.restart();
   }
@@ -70,9 +72,10 @@ register("follow", (transcript) => {
   }
 
   const ACTS = {
-    sync({ reply: id, html }) {
+    sync({ reply: id, run, seq, html }) {
       const article = replyElement(id);
       if (!article) { refresh(); return; }
+      from = `${run}-${seq}`;
       if (morph(article, html).getAttribute("aria-busy") !== "true") over({ reply: id });
       else begin();
     },
@@ -149,13 +152,13 @@ class Writing {
     const text = this.text.slice(0, keep) + rest;
     this.text = "";
     if (!this.isNews(settled, parts)) return;
+    if (loose) this.blocks.children[this.settled - 1].classList.add("loose");
     this.place(text, { settling: true, ends: parts === null });
     this.settled = settled;
     this.parts = parts;
     this.blocks.dataset.settled = settled;
     if (parts === null) delete this.blocks.dataset.parts;
     else this.blocks.dataset.parts = parts;
-    if (loose) this.blocks.children[settled - 1]?.classList.add("loose");
   }
 
   // A frame may come twice, after a lost line; settled blocks only ever become more.
