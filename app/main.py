@@ -49,6 +49,7 @@ from app.tasks import Tasks
 from app.web.assets import Assets
 from app.web.house import House, WebSettings
 from app.web.live import Views
+from app.web.middleware import printable
 from app.web.protocol import DeadlineProtocol
 from app.web.render import Render
 from app.web.site import site
@@ -279,10 +280,18 @@ def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
     return uvloop.Loop
 
 
+class OneLine(logging.Formatter):
+    """Escapes control characters of a message, so that no text from outside forges a line or paints the terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+
 def set_up_logging(level: str) -> None:
     """One line an event on standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     # The libraries' own debug lines hold statements with their values and requests with their headers.
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("app").setLevel(level.upper())

@@ -46,7 +46,17 @@ def server(tmp_path: Path, upstream: UpstreamProcess) -> Iterator[ServerProcess]
     try:
         process.start()
         process.add_user("ada")
-        process.command("endpoint", "add", "up", "--api", "openai-chat", "--url", upstream.url)
+        process.command(
+            "endpoint",
+            "add",
+            "up",
+            "--api",
+            "openai-chat",
+            "--url",
+            upstream.url,
+            "--key-stdin",
+            input="k3y\n",
+        )
         yield process
     finally:
         process.close()

@@ -91,7 +91,7 @@ def test_regenerate_and_edit_make_branches_that_can_be_switched(page: Page) -> N
     expect(page.locator("article.reply")).to_contain_text("2 of 2")
     ended(page.locator("article.reply"))
     page.locator(".from-user").hover()
-    page.get_by_role("button", name="Edit").first.click()
+    page.get_by_role("link", name="Edit and send again").click()
     page.locator("form.edit textarea").fill("Second wording")
     page.get_by_role("button", name="Send again").click()
     expect(page.locator(".from-user")).to_contain_text("Second wording")

@@ -25,7 +25,7 @@ def test_a_stream_that_breaks_keeps_its_text_and_offers_to_continue(
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [("html", "up"), ("json_error", "up"), ("status?code=401", "key for 'up'")],
+    [("html", "up"), ("json_error", "up"), ("status?code=401", "'up' asks for a key")],
 )
 def test_an_endpoint_that_cannot_answer_is_named_in_a_calm_sentence(
     caller: Caller, model: str, words: str
