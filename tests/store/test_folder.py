@@ -110,7 +110,10 @@ def test_what_a_killed_process_was_making_is_removed_by_the_next_one(tmp_path: P
 def test_a_child_process_does_not_inherit_the_claim(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     folder.lock()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
+    program = [sys.executable, "-c", "print('up', flush=True); input()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
         folder.unlock()
         DataFolder(tmp_path).lock()
         child.communicate(os.linesep.encode())
