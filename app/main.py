@@ -6,6 +6,7 @@ closing goes the other way round.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -180,6 +181,11 @@ async def _serve(
         server = Server(_uvicorn(settings, house))
         serving = house.tasks.start("serve", server.serve(sockets=[listening]))
         await _greet(settings, house, port)
+        # What was built lives as long as the process: the collector need not look at it again and again, and
+        # deltas are many small objects that die young or stay for minutes.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         await _close(house, server, serving, control)
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.fault
 
 
 @pytest.mark.parametrize(
-    "model", ["reset?bytes=2000", "truncate", "truncate?in=character&cut=1", "error_inside"]
+    "model", ["reset?bytes=2000", "truncate", "truncate?in=character&cut=1", "error-inside"]
 )
 def test_a_stream_that_breaks_keeps_its_text_and_offers_to_continue(
     caller: Caller, upstream: UpstreamProcess, model: str
@@ -25,7 +25,7 @@ def test_a_stream_that_breaks_keeps_its_text_and_offers_to_continue(
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [("html", "up"), ("json_error", "up"), ("status?code=401", "'up' asks for a key")],
+    [("html", "up"), ("json-error", "up"), ("status?code=401", "'up' asks for a key")],
 )
 def test_an_endpoint_that_cannot_answer_is_named_in_a_calm_sentence(
     caller: Caller, model: str, words: str
