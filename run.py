@@ -105,6 +105,8 @@ class Environment:
         """Replaces this process, so that signals reach the command itself and no second interpreter stays."""
         # `app` is found through PYTHONPATH, never through the folder that the person happens to stand in.
         variables = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONSAFEPATH="1")
+        # pip left the compiling to the first import: without its result each start would take three times as long.
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
         variables.pop("PYTHONHOME", None)
         os.execve(self.python, [str(self.python), "-m", module, *args], variables)
 

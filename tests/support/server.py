@@ -26,7 +26,7 @@ class ServerProcess:
         self.data = data
         self.options = options
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("NIGHTDESK_")}
-        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "PYTHONDONTWRITEBYTECODE"):
             self.env.pop(name, None)
         self.env |= {"PYTHONUNBUFFERED": "1"} | dict(env or {})
         self.log: list[str] = []
