@@ -225,17 +225,22 @@ class People:
         if password is None and not found.password:
             raise Invalid("Choose a password to come in with from now on.", field="password")
         stored = None if password is None else await self._passwords.hash(checked(password, found.name))
-        return await self._db.write(lambda s: self._claim(s, token, stored, address, agent))
+        signed_in, ended = await self._db.write(lambda s: self._claim(s, token, stored, address, agent))
+        self._sessions.forget(ended=ended)
+        return signed_in
 
-    async def _claim(self, s: Session, token: str, stored: str | None, address: str, agent: str) -> SignedIn:
+    async def _claim(
+        self, s: Session, token: str, stored: str | None, address: str, agent: str
+    ) -> tuple[SignedIn, list[str]]:
         link = await people.claim_link(s, "sign-in", digest(token), now_ms())
         user = await people.user(s, UserId(link.user)) if link and link.user else None
         if user is None or user.disabled:
             raise LinkSpent
         await audit.note(s, "sign-in link used", user, address=address)
+        ended: list[str] = []
         if stored is not None:
-            await self._set_password(s, user, stored, user, address, but=None)
-        return await self._sessions.begin(s, user, address, agent)
+            ended = await self._set_password(s, user, stored, user, address, but=None)
+        return await self._sessions.begin(s, user, address, agent), ended
 
     # Changing
 
@@ -255,17 +260,18 @@ class People:
                 raise Invalid("This is not the password you have now.", field="old")
             self._rates.signed_in(account, address)
         stored = await self._passwords.hash(checked(new, user.name))
-        await self._db.write(
+        ended = await self._db.write(
             lambda s: self._set_password(s, user, stored, person, address, but=person.session)
         )
+        self._sessions.forget(ended=ended)
 
     async def _set_password(
         self, s: Session, user: User, stored: str, by: Person | User, address: str, *, but: str | None
-    ) -> None:
+    ) -> list[str]:
+        """The sessions that end with it, to be forgotten once that is stored: before, they could be found again."""
         await people.set_password(s, UserId(user.id), stored)
         await audit.note(s, "password changed", by, target=user.name, address=address)
-        # Ended also if the transaction fails after this: they would be looked up anew, no more.
-        self._sessions.forget(ended=await people.drop_sessions(s, UserId(user.id), but=but))
+        return await people.drop_sessions(s, UserId(user.id), but=but)
 
     async def set_role(self, user_id: UserId, role: Role, by: Person, address: str) -> None:
         """Make somebody an administrator or a member; their sessions end, and they sign in as what they are

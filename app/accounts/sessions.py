@@ -37,6 +37,9 @@ _FRESH = 5 * 60 * 1000
 _KEY_MARK = "nd_"
 _MOST_KEYS = 50
 
+# How many ids of ended sessions and keys are kept, for requests that were let in just before.
+_MOST_ENDED = 10_000
+
 
 def digest(token: str) -> str:
     """What is stored of a token. Plain SHA-256: there is nothing to guess in 256 random bits."""
@@ -83,6 +86,7 @@ class Sessions:
         self._known: dict[str, _Known] = {}
         self._changes = 0
         self._watchers: dict[str, set[Callable[[], None]]] = {}
+        self._ended: dict[str, None] = {}
         self._only: Person | None = None
 
     # Who is asking
@@ -132,6 +136,7 @@ class Sessions:
                 break
         if found is not None:
             self._known[hashed] = found
+            self._ended.pop(_holder(found.person), None)  # a key of an account that was enabled again
         return found
 
     def _note_use(self, known: _Known, now: int) -> None:
@@ -158,10 +163,13 @@ class Sessions:
     # Ending
 
     def on_revoked(self, person: Person, ended: Callable[[], None]) -> Callable[[], None]:
-        """Have `ended` called when the session or key of `person` ends: open streams close at once.
+        """Have `ended` called when the session or key of `person` ends: open streams close at once. If it has
+        ended since the request was let in, that is now.
 
         Returns what takes the watch away again.
         """
+        if _holder(person) in self._ended:
+            ended()
         watchers = self._watchers.setdefault(_holder(person), set())
         watchers.add(ended)
 
@@ -176,6 +184,9 @@ class Sessions:
         """Look up anew what is known of `user`, and end the sessions and keys with the ids `ended`."""
         self._changes += 1
         over = frozenset(ended)
+        self._ended |= dict.fromkeys(over)
+        for old in list(self._ended)[: max(0, len(self._ended) - _MOST_ENDED)]:
+            del self._ended[old]
         self._known = {
             hashed: known
             for hashed, known in self._known.items()

@@ -1,5 +1,7 @@
 import asyncio
+import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 
@@ -217,6 +219,26 @@ async def test_a_new_password_ends_every_other_session_with_its_streams(door: Do
     with pytest.raises(NotAllowed):
         await door.sign_in("ada", PASSWORD)
     await door.sign_in("ada", NEW)
+
+
+@pytest.mark.parametrize("by", ["change", "link"])
+async def test_streams_close_once_it_is_stored_that_their_session_ended(door: Door, by: str):
+    """Whoever is cut off comes back at once. Before the commit their session would be found, and kept in memory."""
+    await door.add()
+    here, there = await door.sign_in(), await door.sign_in()
+    left: list[int] = []
+
+    def look() -> None:
+        with closing(sqlite3.connect(door.folder.database)) as other:
+            found = other.execute("SELECT count(*) FROM login_session WHERE id = ?", [there.person.session])
+            left.append(found.fetchone()[0])
+
+    door.sessions.on_revoked(there.person, look)
+    if by == "change":
+        await door.people.change_password(here.person, PASSWORD, NEW, "")
+    else:
+        await door.people.claim_link(await door.people.reset("ada"), NEW, "", "")
+    assert left == [0]
 
 
 async def test_the_old_password_is_asked_for_and_its_tries_are_counted(door: Door):

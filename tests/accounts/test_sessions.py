@@ -185,6 +185,26 @@ async def test_a_stream_that_has_closed_is_told_nothing(door: Door):
     assert closed == []
 
 
+async def test_a_stream_that_was_let_in_just_before_its_session_ended_closes_at_once(door: Door):
+    person = await door.signed_in()
+    await door.sessions.sign_out(person, "")
+    closed: list[bool] = []
+    door.sessions.on_revoked(person, lambda: closed.append(True))
+    assert closed == [True]
+
+
+async def test_a_key_of_an_account_that_was_enabled_again_opens_streams_as_before(door: Door):
+    boss, ada = await door.signed_in("boss", "admin"), await door.signed_in("ada")
+    token = await door.sessions.add_key(ada.id, "script")
+    await door.people.disable(ada.id, boss, "")
+    await door.people.enable(ada.id, boss, "")
+    found = await door.sessions.by_key(token)
+    assert found is not None
+    closed: list[bool] = []
+    door.sessions.on_revoked(found, lambda: closed.append(True))
+    assert closed == []
+
+
 async def test_nobody_ends_a_session_or_key_of_somebody_else(door: Door):
     victim, attacker = await door.signed_in("victim"), await door.signed_in("attacker")
     key = await door.sessions.add_key(victim.id, "script")
