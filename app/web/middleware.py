@@ -37,7 +37,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 # What a form around an uploaded file may weigh besides the file.
 _FORM_AROUND = 64 * 1024
-_UPLOADS = frozenset({"/api/v1/files", "/files"})
+_UPLOADS = frozenset({"/api/v1/files"})
 
 
 class Gate:

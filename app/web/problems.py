@@ -189,7 +189,10 @@ def way_back(request: Request) -> str:
         query = request.scope["query_string"].decode("latin-1")
         return path_of(request) + (f"?{query}" if query else "")
     came_from = request.headers.get("hx-current-url") or request.headers.get("referer") or ""
-    return urlsplit(came_from).path.removeprefix(request.scope.get("root_path", ""))
+    try:
+        return urlsplit(came_from).path.removeprefix(request.scope.get("root_path", ""))
+    except ValueError:  # no address at all: nothing leads back
+        return ""
 
 
 async def on_refusal(request: Request, error: Exception) -> Response:

@@ -256,3 +256,7 @@ async def test_a_connection_that_others_can_read_along_says_so(here: World, at: 
     found = await here.desk.house.sessions.sign_in("ada", "four quiet lamps at dusk", "192.168.1.2", "")
     visitor = Visitor(here.desk.client(at, cookies={"sid": found.token}), found.person)
     assert ("This connection is not private" in (await visitor.get("/")).text) is said
+
+
+async def test_a_list_of_more_rows_than_a_number_can_say_is_a_list(ada: Visitor):
+    assert (await ada.get(f"/sidebar?rows={'9' * 5000}")).status_code == 200

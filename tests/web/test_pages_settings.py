@@ -121,7 +121,13 @@ async def test_a_model_keeps_what_a_person_set_and_nothing_else(here: World, ada
 
 @pytest.mark.parametrize(
     "fields",
-    [{"context_length": "many"}, {"price_input": "cheap"}, {"name": "x" * 200}, {"context_length": "-1"}],
+    [
+        {"context_length": "many"},
+        {"price_input": "cheap"},
+        {"name": "x" * 200},
+        {"context_length": "-1"},
+        {"context_length": "9" * 5000},
+    ],
 )
 async def test_what_a_model_cannot_be_is_a_sentence_at_its_form(
     here: World, ada: Visitor, fields: dict[str, str]

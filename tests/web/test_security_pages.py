@@ -220,6 +220,13 @@ async def test_a_text_typed_while_the_session_ended_is_in_the_composer_after_sig
         assert await drafts.get(s, me, chat) == typed
 
 
+async def test_a_form_that_says_it_came_from_no_address_at_all_leads_to_the_sign_in_page(there: Desk):
+    page = await there.visitor().send("/chats", {"text": "hello", "key": "k"}, referer="http://[")
+    assert page.status_code == 401
+    assert hidden(page.text, "next") == ""
+    assert "hello" in page.text
+
+
 async def test_a_text_kept_from_somebody_elses_chat_goes_into_a_new_one(there: Desk):
     """Two people share a browser: the second signs in where the session of the first had ended."""
     ada, bob = await there.member("ada"), await there.member("bob")
@@ -279,6 +286,16 @@ async def test_an_invitation_needs_a_password(there: Desk):
     page = await there.visitor().send("/sign-in/link", {"token": token, "password": ""})
     assert page.status_code == 400
     assert "Choose a password" in page.text
+
+
+async def test_a_link_with_a_new_password_lets_in_whose_session_it_ends(there: Desk):
+    """Somebody who is still signed in here uses the link that was made for them."""
+    ada = await there.member("ada")
+    token = await there.house.people.reset("ada")
+    answer = await ada.send("/sign-in/link", {"token": token, "password": NEW})
+    assert answer.headers["location"] == "/"
+    token = cookies(answer)[0].partition("=")[2].partition(";")[0]
+    assert await there.house.sessions.by_token(token) is not None
 
 
 # --- one's own account ------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ async def listing(request: Request) -> Response:
             s,
             user(request),
             preferences_of(request),
-            rows=int(rows) if rows.isdecimal() else sidebar.ROWS,
+            rows=int(rows) if rows.isdecimal() and len(rows) < 10 else sidebar.ROWS,
             cursor=query.get("cursor"),
             after=query.get("after", ""),
         )

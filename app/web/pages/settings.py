@@ -126,9 +126,10 @@ def _model_fields(fields: Fields) -> dict[str, Any]:
 
 
 def _whole(text: str, name: str) -> int:
-    if not text.strip().isdecimal():
+    digits = text.strip()
+    if not digits.isdecimal() or len(digits) > 15:
         raise Invalid("This takes a whole number.", name)
-    return int(text)
+    return int(digits)
 
 
 def _price(text: str | None, name: str) -> float | None:

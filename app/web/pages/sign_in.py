@@ -5,6 +5,7 @@ preview) does not use it up.
 """
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -139,7 +140,8 @@ async def _welcome(request: Request, signed_in: SignedIn, path: str) -> Response
     """On to `path` with a cookie that was never seen before. The session that was there, if any, is over."""
     before = visitor(request)
     if before is not None and before.via == "session":
-        await house(request).sessions.sign_out(before, address(request))
+        with suppress(NotFound):  # a new password, set by link, has ended it already
+            await house(request).sessions.sign_out(before, address(request))
     response = RedirectResponse(house(request).render.url(path), 303)
     response.set_cookie(
         _cookie_name(request),
