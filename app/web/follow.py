@@ -19,6 +19,7 @@ from app.replies.snapshot import snapshot
 from app.store import chats, messages
 from app.web import transcript
 from app.web.answers import path_id
+from app.web.changes import change_chat
 from app.web.encoded import encoded
 from app.web.house import House, house, user
 from app.web.live import Seat, sync_frame
@@ -54,7 +55,9 @@ async def page_events(request: Request) -> Response:
     chat, reply = request.query_params.get("chat") or None, request.query_params.get("reply") or None
     if chat is not None:
         async with here.db.read() as s:
-            await chats.owned(s, ChatId(chat), me)
+            unread = (await chats.owned(s, ChatId(chat), me)).unread
+        if unread:  # its reply ended after the page was drawn, and before it listened
+            await change_chat(here, me, ChatId(chat), unread=False)
     source = await here.registry.follow_source(ReplyId(reply), me) if reply and is_id(reply) else None
     return PageEvents(request, ChatId(chat) if chat else None, source, _point(request))
 

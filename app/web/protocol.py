@@ -3,7 +3,8 @@
 A request's head must be complete `head` seconds after it began, however its bytes come. A body must go on: in
 each `body` seconds at least `pace` bytes a second, unless we are the ones who do not read. What is answered
 before its body has come (refused for its size, say) may send a little of the rest, so that the answer is
-heard; then it is cut.
+heard; then it is cut. And whoever does not read what they are sent for `unread` seconds is let go: nothing
+else would free what waits for them.
 
 Handed to uvicorn as `http=`, in place of its own classes of the same names.
 """
@@ -34,11 +35,13 @@ class _Deadlines(_Base):
     head: ClassVar[float] = 10.0
     body: ClassVar[float] = 30.0
     pace: ClassVar[float] = 500.0
+    unread: ClassVar[float] = 30.0
 
     _stage: Stage = "other"
     _came = 0
     _body_open = False
     _timer: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,7 +49,31 @@ class _Deadlines(_Base):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._enter("other")
+        self._watch_reader(None)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._watch_reader(None)
+        super().resume_writing()
+
+    def _watch_reader(self, waiting: int | None) -> None:
+        """`waiting` bytes could not be sent yet; None: nothing stands in the way."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        if waiting is not None:
+            self._stalled = self.loop.call_later(self.unread, self._check_reader, waiting)
+
+    def _check_reader(self, before: int) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting >= before:
+            self.transport.abort()
+        else:
+            self._watch_reader(waiting)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

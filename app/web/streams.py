@@ -144,4 +144,4 @@ def _packer(accepted: str) -> "zlib._Compress | None":
     """gzip where the client takes it; a window of 4 KB is enough for neighbours, and costs 22 KB a stream."""
     if "gzip" not in accepted:
         return None
-    return zlib.compressobj(6, zlib.DEFLATED, 16 + 12, 5)
+    return zlib.compressobj(9, zlib.DEFLATED, 16 + 12, 5)

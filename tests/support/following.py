@@ -17,12 +17,12 @@ from tests.support.desk import Desk
 
 
 @asynccontextmanager
-async def served(desk: Desk) -> AsyncIterator[str]:
+async def served(desk: Desk, protocol: type[HttpToolsProtocol] = HttpToolsProtocol) -> AsyncIterator[str]:
     """`desk` on a free port of this host; its address."""
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        desk.app, http=HttpToolsProtocol, ws="none", lifespan="off", access_log=False, log_config=None
+        desk.app, http=protocol, ws="none", lifespan="off", access_log=False, log_config=None
     )
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

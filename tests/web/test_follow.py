@@ -10,12 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from app.core.ids import ReplyId, new_id
 from app.web import follow
 from app.web.middleware import guarded
+from app.web.protocol import HttpToolsProtocol
 from tests.support.desk import Desk, Visitor, desk, hidden
 from tests.support.following import Event, PageModel, following, served, text_of
 from tests.support.upstream import Upstream
@@ -217,6 +218,41 @@ async def test_one_who_leaves_or_does_not_read_holds_up_nobody(place: Place) -> 
         assert (await events.rest())[-1].type == "finished"
     writer.close()
     assert reader is not None
+
+
+async def test_one_who_does_not_read_is_let_go(place: Place) -> None:
+    class Impatient(HttpToolsProtocol):
+        unread = 0.2
+
+    gone = asyncio.Event()
+
+    async def endless(request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            try:
+                while True:
+                    yield b"x" * 65_536
+            finally:
+                gone.set()
+
+        return StreamingResponse(pieces())
+
+    routes = [Route("/endless", guarded(endless, "member", "chat"))]
+    async with served(place.desk.with_routes(routes), Impatient) as url:
+        _, writer = await asyncio.open_connection(*url.removeprefix("http://").split(":"), limit=1024)
+        cookie = "; ".join(f"{name}={value}" for name, value in place.web.cookies.items())
+        writer.write(f"GET /endless HTTP/1.1\r\nhost: 127.0.0.1\r\ncookie: {cookie}\r\n\r\n".encode())
+        async with asyncio.timeout(20):
+            await gone.wait()
+        writer.close()
+
+
+async def test_a_page_that_attaches_has_its_chat_read(place: Place) -> None:
+    chat, reply = await place.ask("Words.", QUICK)
+    await place.ended(reply)
+    assert (await place.web.get(f"/api/v1/chats/{chat}")).json()["unread"]
+    async with following(place.web, f"/events?chat={chat}") as events:
+        await events.until("snapshot")
+    assert not (await place.web.get(f"/api/v1/chats/{chat}")).json()["unread"]
 
 
 async def test_a_person_is_told_first_what_is_going_on_and_then_what_changes(place: Place) -> None:
