@@ -175,3 +175,17 @@ def test_a_reply_that_ends_unwatched_marks_its_chat_unread(page: Page) -> None:
     page.goto(f"/chats/{chat}")
     page.goto("/")
     expect(page.locator(f"#chat-{chat}")).to_be_visible()
+
+
+def test_nothing_on_a_phone_is_wider_than_the_phone(device: Callable[..., BrowserContext]) -> None:
+    phone = device(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).new_page()
+    phone.goto("/")
+    choose_model(phone, "echo")
+    phone.locator("#text").fill(
+        f"A title of many long words {'and more words ' * 9}\n\n```\n{'x' * 300}\n```"
+    )
+    phone.get_by_role("button", name="Send").click()
+    ended(phone.locator("article.reply"))
+    for path in (phone.url, "/", "/settings", "/settings/account", "/settings/users", "/settings/about"):
+        phone.goto(path)
+        assert phone.evaluate("document.documentElement.scrollWidth") == 390, path
