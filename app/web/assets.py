@@ -14,7 +14,7 @@ import hashlib
 import mimetypes
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -138,7 +138,12 @@ def join_modules(files: dict[str, bytes], entry: str = ENTRY) -> dict[str, bytes
     exports = {path: _exports(source) for path, source in sources.items()}
     every = [name for names in exports.values() for name in names]
     again = {path: _again(path, names, entry) for path, names in exports.items() if path != entry}
-    return again | {entry: f"{joined}export {{ {', '.join(every)} }};\n".encode()}
+    later = {
+        path: _short(path, source.decode(), entry, exports)
+        for path, source in files.items()
+        if path.startswith("js/") and path.endswith(".js") and path not in exports
+    }
+    return again | later | {entry: f"{joined}export {{ {', '.join(every)} }};\n".encode()}
 
 
 def _collect(files: dict[str, bytes], path: str, into: dict[str, str]) -> None:
@@ -162,8 +167,7 @@ def _bare(path: str, source: str, entry: str) -> str:
     """`source` without its imports and exports, what it loads later named as seen from `entry`."""
 
     def moved(match: re.Match[str]) -> str:
-        target = posixpath.relpath(_resolve(path, match[1]), posixpath.dirname(entry))
-        return f'import("{target if target.startswith(".") else "./" + target}")'
+        return f'import("{_relative(_resolve(path, match[1]), entry)}")'
 
     bare = _EXPORT.sub("", _IMPORT.sub("", source))
     if left := re.search(r"^(import|export) .*", bare, re.MULTILINE):
@@ -176,10 +180,25 @@ def _exports(source: str) -> list[str]:
 
 
 def _again(path: str, names: list[str], entry: str) -> bytes:
-    target = posixpath.relpath(entry, posixpath.dirname(path))
-    target = target if target.startswith(".") else "./" + target
     exported = f"export {{ {', '.join(names)} }} from" if names else "import"
-    return f'{exported} "{target}";\n'.encode()
+    return f'{exported} "{_relative(entry, path)}";\n'.encode()
+
+
+def _short(path: str, source: str, entry: str, joined: Container[str]) -> bytes:
+    """A module that is loaded later, taking what it imports straight from the joined one: a request saved each."""
+
+    def straight(match: re.Match[str]) -> str:
+        if _resolve(path, match["path"]) not in joined:
+            return match[0]
+        return match[0].replace(f'"{match["path"]}"', f'"{_relative(entry, path)}"')
+
+    return _IMPORT.sub(straight, source).encode()
+
+
+def _relative(target: str, path: str) -> str:
+    """The address of `target` as the module at `path` names it."""
+    found = posixpath.relpath(target, posixpath.dirname(path))
+    return found if found.startswith(".") else "./" + found
 
 
 def _check_names(sources: dict[str, str]) -> None:

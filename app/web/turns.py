@@ -22,6 +22,8 @@ from app.web.segments import SegmentView, segments
 
 # A message longer than this, in characters, is folded until the reader asks for all of it.
 LONG = 3_000
+# A word of so many letters is set without kerning (static/css/prose.css says why).
+DENSE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class MessageView:
     @property
     def long(self) -> bool:
         return len(self.text) > LONG
+
+    @property
+    def dense(self) -> bool:
+        """Whether a word of it is so long that the browser needs help with it."""
+        return self.long and any(len(word) > DENSE for word in self.text.split())
 
     @classmethod
     def of(cls, message: StoredMessage) -> "MessageView":

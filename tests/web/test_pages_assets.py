@@ -58,6 +58,19 @@ def test_what_is_loaded_later_is_named_as_seen_from_the_entry():
     assert 'import("./controllers/palette.js")' in joined
 
 
+def test_a_module_that_is_loaded_later_takes_what_is_joined_from_the_entry():
+    later = join_modules(
+        modules(
+            app='import { one } from "./lib/one.js";\none();\n',
+            lib__one="export const one = () => 1;\n",
+            lib__two="export const two = 2;\n",
+            controllers__late='import { one } from "../lib/one.js";\nimport { two } from "../lib/two.js";\none(two);\n',
+        )
+    )["js/controllers/late.js"].decode()
+    assert 'import { one } from "../app.js";' in later
+    assert 'import { two } from "../lib/two.js";' in later
+
+
 @pytest.mark.parametrize(
     ("sources", "named"),
     [

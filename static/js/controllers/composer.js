@@ -6,6 +6,8 @@ import { clearNotice, showNotice } from "../lib/notices.js";
 import { outboxOf, putInOutbox, takeFromOutbox } from "../lib/outbox.js";
 import { Refusal, sendSurely } from "../lib/send.js";
 
+const LARGE = 20_000;
+
 register("composer", (form) => {
   const box = form.elements.text;
   const chat = form.dataset.chat;
@@ -36,7 +38,9 @@ register("composer", (form) => {
     box.value = box.value.trim() ? `${letter.text}\n\n${box.value}` : letter.text;
     box.dispatchEvent(new Event("input", { bubbles: true }));
     for (const welcome of document.querySelectorAll("[data-welcome]")) welcome.hidden = false;
-    showNotice(form, error instanceof Refusal ? error : new Error("It could not be sent. It is back in the box."), { first: true });
+    if (!(error instanceof Refusal)) error = new Error("It could not be sent. It is back in the box.");
+    if (error.signIn) error.message = "You are signed out. What you typed is kept; sign in to send it.";
+    showNotice(form, error, { first: true });
     box.focus();
   }
 
@@ -74,6 +78,26 @@ register("composer", (form) => {
     event.preventDefault();
     form.requestSubmit(form.querySelector('[data-when="idle"], [data-when="typed"]'));
   });
+
+  // What finding the direction of every line and kerning costs grows faster than the text: a large one does without.
+  function lighten() {
+    const large = box.value.length > LARGE;
+    box.classList.toggle("dense", large);
+    if (large) box.removeAttribute("dir");
+    else box.dir = "auto";
+  }
+  box.addEventListener("input", lighten);
+  box.addEventListener("paste", (event) => {
+    const text = event.clipboardData?.getData("text/plain") ?? "";
+    if (text.length < LARGE) return;
+    // Typed in by the browser, line by line, it would hold up the page for minutes.
+    event.preventDefault();
+    box.classList.add("dense");
+    box.removeAttribute("dir");
+    box.setRangeText(text, box.selectionStart, box.selectionEnd, "end");
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  lighten();
 
   // A refresh from the server does not know what is still on its way.
   const kept = new MutationObserver(() => {

@@ -1,36 +1,39 @@
 // What is being typed is kept: at once in this tab, and a moment later on the server for every other device.
 import { register } from "../lib/controllers.js";
 import { send } from "../lib/send.js";
+import { keepText, keptText } from "../lib/slots.js";
 
 const DRAFT_PAUSE_MS = 800;
 
 register("draft", (form) => {
   const box = form.elements.text;
-  const slot = `nd:draft:${form.dataset.chat}`;
+  const { chat } = form.dataset;
   let timer = 0;
   let stored = box.value;
   let line = new AbortController();
 
-  const remember = () => {
-    try {
-      if (box.value) sessionStorage.setItem(slot, box.value);
-      else sessionStorage.removeItem(slot);
-    } catch { /* the server keeps it all the same */ }
-  };
+  const remember = () => keepText("draft", chat, box.value);
 
-  function save(keepalive = false) {
+  // This tab keeps what the server does not have yet: found there, it is newer than what the server has.
+  async function save(keepalive = false) {
     clearTimeout(timer);
-    if (box.value === stored) return;
-    stored = box.value;
+    const text = box.value;
+    if (text === stored) return;
+    stored = text;
     line.abort();
-    line = new AbortController();
-    send(form.dataset.draft, { method: "PUT", body: { text: stored }, keepalive, signal: line.signal }).catch(() => {});
+    const mine = line = new AbortController();
+    try {
+      await send(form.dataset.draft, { method: "PUT", body: { text }, keepalive, signal: mine.signal });
+      if (box.value === text) keepText("draft", chat, "");
+    } catch {
+      if (mine === line) stored = null;
+    }
   }
 
   box.addEventListener("input", () => {
     remember();
     clearTimeout(timer);
-    timer = setTimeout(save, DRAFT_PAUSE_MS);
+    timer = setTimeout(() => save(), DRAFT_PAUSE_MS);
   });
   // Sent: the server forgets the draft with the message. A draft still on its way must not come after that.
   form.addEventListener("nd:sending", () => {
@@ -42,7 +45,6 @@ register("draft", (form) => {
   const leave = () => { if (document.visibilityState === "hidden") save(true); };
   document.addEventListener("visibilitychange", leave);
 
-  const kept = sessionStorage.getItem(slot);
-  if (kept && kept !== box.value && !box.value) box.value = kept;
+  box.value = keptText("draft", chat) || box.value;
   return () => document.removeEventListener("visibilitychange", leave);
 });

@@ -3,9 +3,13 @@ import { register } from "../lib/controllers.js";
 import { newId } from "../lib/ids.js";
 import { showNotice } from "../lib/notices.js";
 import { refresh } from "../lib/refresh.js";
-import { address, send } from "../lib/send.js";
+import { Refusal, address, send } from "../lib/send.js";
+import { keepText, keptText } from "../lib/slots.js";
 
 register("edit", (transcript) => {
+  for (const form of transcript.querySelectorAll("form.edit")) {
+    form.elements.text.value = keptText("edit", form.action) || form.elements.text.value;
+  }
   transcript.addEventListener("click", (event) => {
     const link = event.target.closest("[data-edit]");
     if (link && !event.ctrlKey && !event.metaKey) { event.preventDefault(); openEdit(link.closest(".said"), link.dataset.edit); }
@@ -18,6 +22,10 @@ register("edit", (transcript) => {
     if (event.key === "Escape") { event.stopPropagation(); closeEdit(form); }
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); form.requestSubmit(); }
   });
+  transcript.addEventListener("input", (event) => {
+    const form = event.target.closest("form.edit");
+    if (form) keepText("edit", form.action, event.target.value);
+  });
   transcript.addEventListener("submit", (event) => {
     if (!event.target.matches("form.edit")) return;
     event.preventDefault();
@@ -29,7 +37,7 @@ function openEdit(said, id) {
   if (said.querySelector("form.edit")) return;
   const form = document.getElementById("edit-form").content.firstElementChild.cloneNode(true);
   form.action = address(`/messages/${id}/resend`);
-  form.elements.text.value = said.querySelector(".words").textContent;
+  form.elements.text.value = keptText("edit", form.action) || said.querySelector(".words").textContent;
   said.toggleAttribute("data-editing", true);
   said.append(form);
   form.elements.text.focus();
@@ -37,6 +45,7 @@ function openEdit(said, id) {
 
 function closeEdit(form) {
   const said = form.closest(".said");
+  keepText("edit", form.action, "");
   if (!said.hasAttribute("data-editing")) { location.assign(location.pathname); return; }
   said.removeAttribute("data-editing");
   form.remove();
@@ -52,11 +61,13 @@ async function sendEdit(form) {
     if (model) fields.set("model", model);
     form.dataset.key ??= newId();
     await send(form.action, { body: fields, key: form.dataset.key });
+    keepText("edit", form.action, "");
+    form.closest(".said").removeAttribute("data-editing");
     form.remove();
     document.dispatchEvent(new CustomEvent("nd:sent"));
     await refresh();
   } catch (error) {
     button.disabled = false;
-    showNotice(form, error);
+    showNotice(form, error instanceof Refusal ? error : new Error("The server cannot be reached. Try again."));
   }
 }

@@ -9,12 +9,13 @@ const PERSON = ["snapshot", "chat", "queue", "reply", "card", "toast"];
 const FRAMES = ["sync", "open", "block", "redraw", "tail", "close", "fragment", "meter", "ended"];
 
 const replyElement = (id) => document.getElementById(`reply-${id}`);
+// What fails here the stream tells of, or the next event makes good.
+const update = () => refresh().catch(() => {});
 const announce = (name, detail) => document.dispatchEvent(new CustomEvent(`nd:${name}`, { detail }));
 
 register("follow", (transcript) => {
   const chat = transcript.dataset.chat;
   let reply = "";
-  let from = "";
   let writing = null;
   let held = [];
   let missing = 0;
@@ -24,7 +25,7 @@ register("follow", (transcript) => {
     events: [...PERSON, ...FRAMES],
     hear: (name, data) => (PERSON.includes(name) ? hearPerson(name, data) : take(name, data)),
     tell: (link) => announce("link", link),
-    poll: () => refresh().catch(() => {}),
+    poll: update,
   });
   follow(busyReply());
   if (!reply) stream.restart();
@@ -37,9 +38,9 @@ register("follow", (transcript) => {
   function follow(id) {
     const { run, seq } = replyElement(id)?.dataset ?? {};
     const point = run ? `${run}-${seq}` : "";
-    if (id === reply && point === from) return;
+    if (id === reply && point === stream.after) return;
     reply = id;
-    stream.after = from = point;
+    stream.after = point;
     begin();
     stream.restart();
   }
@@ -58,7 +59,7 @@ register("follow", (transcript) => {
     clearTimeout(missing);
     missing = setTimeout(() => {
       const there = replyElement(data.id);
-      if (!there || there.getAttribute("aria-busy") !== String(["accepted", "running", "waiting"].includes(data.state))) refresh();
+      if (!there || there.getAttribute("aria-busy") !== String(["accepted", "running", "waiting"].includes(data.state))) update();
       else follow(busyReply());
     }, 700);
   }
@@ -72,10 +73,9 @@ register("follow", (transcript) => {
   }
 
   const ACTS = {
-    sync({ reply: id, run, seq, html }) {
+    sync({ reply: id, html }) {
       const article = replyElement(id);
-      if (!article) { refresh(); return; }
-      from = `${run}-${seq}`;
+      if (!article) { update(); return; }
       if (morph(article, html).getAttribute("aria-busy") !== "true") over({ reply: id });
       else begin();
     },
@@ -112,7 +112,7 @@ register("follow", (transcript) => {
       const article = replyElement(frame.reply);
       if (article) finish(article, frame.html);
       over(frame);
-      if (frame.next && !replyElement(frame.next)) refresh();
+      if (frame.next && !replyElement(frame.next)) update();
     },
   };
 

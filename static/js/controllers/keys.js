@@ -7,6 +7,8 @@ const typing = (target) => target.closest?.("input, textarea, select, [contented
 const somethingOpen = () => document.querySelector("[popover]:popover-open:not(.toasts)");
 
 register("keys", (body) => {
+  // So that the first letter after Ctrl+K is not lost while the file is on its way.
+  (globalThis.requestIdleCallback ?? setTimeout)(() => import("./palette.js"));
   body.addEventListener("keydown", (event) => {
     if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
     const act = keyAct(event);

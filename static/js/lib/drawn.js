@@ -4,7 +4,9 @@ import { fragment } from "./trusted.js";
 export function drawSent(id, text, queued) {
   const made = document.getElementById(queued ? "sent-queued" : "sent").content.firstElementChild.cloneNode(true);
   made.id = `message-${id}`;
-  made.querySelector("[data-words]").textContent = text;
+  const words = made.querySelector("[data-words]");
+  words.textContent = text;
+  words.classList.toggle("dense", /\S{1000}/.test(text));
   placeSent(made);
   for (const welcome of document.querySelectorAll("[data-welcome]")) welcome.hidden = true;
   document.getElementById("transcript").classList.remove("welcome");

@@ -1,24 +1,14 @@
 // What was sent and not yet accepted, kept for this tab until it is: a reload or a lost line costs nothing.
+import { keepText, keptText } from "./slots.js";
 
-const OUTBOX = "nd:outbox:";
+export const outboxOf = (chat) => JSON.parse(keptText("outbox", chat) || "[]");
 
-function readBox(chat) {
-  try { return JSON.parse(sessionStorage.getItem(OUTBOX + chat) ?? "[]"); } catch { return []; }
-}
-
-function writeBox(chat, letters) {
-  try {
-    if (letters.length) sessionStorage.setItem(OUTBOX + chat, JSON.stringify(letters));
-    else sessionStorage.removeItem(OUTBOX + chat);
-  } catch { /* storage is full or forbidden: what is on the page still goes out */ }
-}
-
-export const outboxOf = (chat) => readBox(chat);
+const keepOutbox = (chat, letters) => keepText("outbox", chat, letters.length ? JSON.stringify(letters) : "");
 
 export function putInOutbox(chat, letter) {
-  writeBox(chat, [...readBox(chat), letter]);
+  keepOutbox(chat, [...outboxOf(chat), letter]);
 }
 
 export function takeFromOutbox(chat, id) {
-  writeBox(chat, readBox(chat).filter((letter) => letter.id !== id));
+  keepOutbox(chat, outboxOf(chat).filter((letter) => letter.id !== id));
 }

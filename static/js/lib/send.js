@@ -4,6 +4,10 @@ const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?
 
 export const address = (path) => meta("root") + path;
 
+// The sign-in page that leads back here.
+export const signInAddress = () =>
+  address("/sign-in?next=") + encodeURIComponent(location.pathname.slice(meta("root").length) + location.search);
+
 // What the server said no to. `name` is the problem's, `signIn` where to sign in if that helps.
 export class Refusal extends Error {
   constructor(status, problem, wait) {
@@ -16,10 +20,7 @@ export class Refusal extends Error {
   // Worth sending again as it is: the server is restarting, busy, or asks to wait.
   get passing() { return this.status === 429 || this.status === 503 || this.status === 502 || this.status === 504; }
 
-  get signIn() {
-    if (this.status !== 401) return null;
-    return address("/sign-in?next=") + encodeURIComponent(location.pathname.slice(meta("root").length) + location.search);
-  }
+  get signIn() { return this.status === 401 ? signInAddress() : null; }
 }
 
 // Sends once. Gives the answer's JSON (null if it has none). Throws Refusal, or TypeError where no answer came.

@@ -13,10 +13,11 @@ const LOST = {
 };
 
 // `address()` says where to, as of now; `events` names what is listened to; `hear(name, data)` gets each of them.
-// `tell({ state, text })` hears how the line is: live, retrying, lost. `poll()` is asked now and then while another
-// page has this one's place. It begins with `restart()`; `after` is the last event that was heard, and may be set.
+// `tell({ state, text, status })` hears how the line is: live, retrying, lost. `poll()` is asked now and then while
+// another page has this one's place, and once the line is back after it was gone: of what happened meanwhile it tells
+// only what belongs to the reply. It begins with `restart()`; `after` is the last event that was heard, and may be set.
 export function openStream({ address, events, hear, tell, poll }) {
-  const stream = { after: "", restart, close };
+  const stream = { after: "", restart: () => { drop(); open(); }, close };
   let source = null;
   let probe = null;
   let timer = 0;
@@ -24,16 +25,27 @@ export function openStream({ address, events, hear, tell, poll }) {
   let heard = 0;
   let stopped = false;
   let yielded = false;
+  let missed = false;
 
   function open() {
-    if (stopped || yielded || source || document.hidden) return;
+    if (stopped || yielded || source) return;
+    if (document.hidden || !navigator.onLine) missed = true;
+    if (document.hidden) return;
     if (!navigator.onLine) { tell({ state: "retrying", text: "" }); return; }
     clearTimeout(timer);
     heard = Date.now();
     source = new EventSource(address());
-    source.onopen = () => { pause = 500; heard = Date.now(); tell({ state: "live" }); };
+    source.onopen = opened;
     source.onerror = failed;
     for (const name of [...events, "yield", "beat"]) source.addEventListener(name, (event) => received(name, event));
+  }
+
+  function opened() {
+    pause = 500;
+    heard = Date.now();
+    tell({ state: "live" });
+    if (missed) poll();
+    missed = false;
   }
 
   function received(name, event) {
@@ -46,6 +58,11 @@ export function openStream({ address, events, hear, tell, poll }) {
   }
 
   function letGo() {
+    missed = true;
+    drop();
+  }
+
+  function drop() {
     clearTimeout(timer);
     probe?.abort();
     source?.close();
@@ -59,7 +76,7 @@ export function openStream({ address, events, hear, tell, poll }) {
     let wait = 0;
     try {
       const answer = await fetch(address(), { headers: { Accept: "text/event-stream" }, signal: asked.signal });
-      if (LOST[answer.status]) { asked.abort(); lose(LOST[answer.status]); return; }
+      if (LOST[answer.status]) { asked.abort(); lose(answer.status); return; }
       wait = Number(answer.headers.get("Retry-After")) * 1000 || 0;
       if (answer.ok) wait = -1;
     } catch {
@@ -78,9 +95,9 @@ export function openStream({ address, events, hear, tell, poll }) {
     timer = setTimeout(open, wait < 0 ? soon / 4 : Math.max(wait, soon));
   }
 
-  function lose(text) {
+  function lose(status) {
     close();
-    tell({ state: "lost", text });
+    tell({ state: "lost", text: LOST[status], status });
   }
 
   // Another page of this browser needs the connection: ask now and then, until this one has the focus again.
@@ -109,7 +126,7 @@ export function openStream({ address, events, hear, tell, poll }) {
   }
 
   function shown() {
-    if (!document.hidden) { clearTimeout(hiding); open(); return; }
+    if (!document.hidden) { clearTimeout(hiding); yielded = false; open(); return; }
     hiding = setTimeout(() => { if (document.hidden) letGo(); }, HIDE_AFTER_MS);
   }
 
@@ -131,7 +148,7 @@ export function openStream({ address, events, hear, tell, poll }) {
     [window, "pagehide", letGo],
     [window, "pageshow", (event) => { if (event.persisted) back(); }],
     [window, "focus", back],
-    [window, "online", () => { pause = 500; restart(); }],
+    [window, "online", () => { yielded = false; pause = 500; restart(); }],
     [window, "offline", letGo],
   ];
   for (const [target, name, act] of LISTENED) target.addEventListener(name, act);

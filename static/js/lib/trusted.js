@@ -86,8 +86,10 @@ function isReaders(element, name) {
   return name === "open" && element.nodeName === "DETAILS";
 }
 
-// A formula that is set, the head of a code block with its button: they stay if they are about the same.
+// A formula that is set, the head of a code block with its button, a message that is being edited: they stay if they
+// are about the same.
 function isFilledByScript(element, fresh) {
+  if (element.dataset.editing !== undefined) return true;
   if (element.dataset.tex !== undefined) return element.dataset.tex === fresh.dataset.tex && element.className === fresh.className;
   return element.matches(".code > header") && element.firstElementChild?.textContent === fresh.firstElementChild?.textContent;
 }
