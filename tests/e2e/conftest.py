@@ -12,6 +12,7 @@ from tests.support.upstream import UpstreamProcess
 
 # What the upstream does under each name is in `tests.support.upstream_modes`.
 MODELS = [
+    "echo",
     "normal?tokens=40",
     "normal?tokens=300&tps=60",
     "endless",
