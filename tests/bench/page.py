@@ -34,7 +34,7 @@ def _first_load(w: World, chat: str) -> tuple[int, int, float]:
         page.goto(w.server.url + "/sign-in")
         page.fill("[name=name]", NAME)
         page.fill("[name=password]", PASSWORD)
-        page.click("button[type=submit]")
+        page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(lambda url: "sign-in" not in url)
         state = context.storage_state()
         context.close()
