@@ -1,6 +1,7 @@
 """Ended replies, read back from the store for those who come late: the same interface as a live one."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from itertools import chain
 from typing import cast
 
@@ -19,11 +20,12 @@ from app.core.events import (
     UsageReported,
 )
 from app.core.ids import ChatId, MessageId, ReplyId, RunId, UserId
-from app.core.messages import ReasoningPart, StopReason, TextPart, ToolResultPart, ToolUsePart
+from app.core.messages import ReasoningPart, StopReason, TextPart, ToolResultPart, ToolUsePart, Usage
 from app.core.reply import Ended
 from app.core.state import ReplyState, apply
 from app.replies.feed import EndedReply, Feed
 from app.replies.log import spread
+from app.replies.meter import Meter
 from app.store import events, messages
 from app.store.engine import Session
 from app.store.messages import StoredMessage
@@ -63,6 +65,7 @@ def told(stored: Sequence[StoredMessage], reply: Reply | None = None) -> list[En
 
 
 def _events(stored: Sequence[StoredMessage]) -> Iterator[tuple[int, Event]]:
+    meter = Meter()
     for message in stored:
         if message.role == "assistant":
             yield message.created, Started(message.model_name or "", message.endpoint or "")
@@ -79,6 +82,12 @@ def _events(stored: Sequence[StoredMessage]) -> Iterator[tuple[int, Event]]:
                 case ToolResultPart():
                     yield message.created, ToolResulted(part.id, part.outcome, part.text, part.ms)
         if message.role == "assistant":
+            if message.usage is not None:
+                meter.add(
+                    Usage(**{field.name: message.usage[field.name] for field in fields(Usage)}),
+                    message.usage["cost"],
+                )
+                yield message.created, meter.event()
             yield message.created, RoundEnded(cast("StopReason | None", message.stop_reason))
 
 

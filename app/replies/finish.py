@@ -166,15 +166,19 @@ class Finish:
             toast = {"chat": chat, "title": stored.chat.title, "state": finished.state}
             self._bulletin.publish(user, "toast", toast)
 
-    async def abandon(self, reply: Reply, error: NightdeskError) -> None:
-        """The last resort after a fault of our own: end the reply, so that its chat is free."""
+    async def abandon(self, reply: Reply, error: NightdeskError) -> bool:
+        """The last resort after a fault of our own: end the reply, so that its chat is free. Whether it has ended."""
         failure = _error(ErrorRaised(error.person, error.name, error.actions))
 
         async def write(s: Session) -> None:
             await replies.outcome(s, ReplyId(reply.id), RunId(reply.run), "failed", error=failure)
 
-        with suppress(StorageFault):
+        try:
             await self._db.write(write)
+        except NightdeskError as fault:
+            logger.warning("reply %s could not even be given up: %s", reply.id, fault)
+            return False
+        return True
 
     def _watched(self, generation: Generation) -> bool:
         return self._bulletin.watched(generation.user, generation.chat)

@@ -224,7 +224,7 @@ class Logs:
         paths = (
             [exact] if exact.exists() else sorted(self.of(reply), key=lambda path: path.stat().st_mtime_ns)
         )
-        return list(spread(_records(paths[-1].read_bytes()))) if paths else []
+        return list(_entries(paths[-1].read_bytes())) if paths else []
 
     def of(self, reply: ReplyId) -> list[Path]:
         """The files of a reply, of whatever run."""
@@ -233,6 +233,16 @@ class Logs:
     def names(self) -> list[Path]:
         """The files that are there."""
         return sorted(self.folder.glob("*.log"))
+
+
+def _entries(content: bytes) -> Iterator[Entry]:
+    """The entries of a file, up to the first that cannot be read."""
+    for record in _records(content):
+        try:
+            yield from list(spread([record]))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            logger.warning("a log ends at its event %s, which cannot be read: %r", record.first, error)
+            return
 
 
 def _records(content: bytes) -> Iterator[EventRecord]:

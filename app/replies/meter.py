@@ -51,6 +51,10 @@ class Meter:
         self._call, self._bytes, self._reported, self._last = Usage(), 0, False, call
         return call
 
+    def add(self, usage: Usage, cost: float | None) -> None:
+        """Count a call that is over, as it was stored."""
+        self._done, self._cost, self._last = self._done + usage, _sum(self._cost, cost), usage
+
     def drop(self) -> Usage:
         """Close the call as one that has used nothing."""
         self._call, self._bytes, self._reported = Usage(), 0, False

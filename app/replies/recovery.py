@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.errors import NightdeskError, StorageFault
+from app.core.errors import Closing, NightdeskError, StorageFault
 from app.core.events import Entry, ErrorRaised, RoundBegan, UsageReported
 from app.core.ids import ChatId, ReplyId, RunId, UserId, new_run
-from app.core.messages import Usage
+from app.core.messages import ToolResultPart, Usage
 from app.core.state import Call, ReplyState, Round
 from app.replies.ended import folded, told
 from app.replies.feed import Generation
@@ -91,15 +91,15 @@ class Recovery:
         _remove(logs - kept)
 
     async def _settled(self, row: Reply) -> bool:
-        """Whether that was done with; False where storage failed and it must be tried again."""
+        """Whether that was done with; False where storage failed, or the server closes, and it must be tried again."""
         try:
             await self._settle(row)
-        except StorageFault as error:
+        except (StorageFault, Closing) as error:
             logger.error("reply %s waits to be picked up: %s", row.id, error)
             return False
         except Exception:
             logger.exception("reply %s could not be picked up", row.id)
-            await self._finish.abandon(row, NightdeskError(LOST))
+            return await self._finish.abandon(row, NightdeskError(LOST))
         return True
 
     async def _later(self, row: Reply) -> None:
@@ -142,8 +142,10 @@ class Recovery:
         if found is None:
             return None
         user, written = found
-        entries = self._logs.read(reply, former) or told(written)
         row.run, row.resumed = run, row.resumed + 1
+        entries: Sequence[Entry] = self._logs.read(reply, former)
+        if _is_behind(folded(reply, ChatId(row.chat), run, entries), written):
+            entries = told(written)
         return _Left(row, user, written, entries, folded(reply, ChatId(row.chat), run, entries))
 
     async def _resume(self, left: _Left) -> None:
@@ -204,6 +206,17 @@ class Recovery:
 
 
 LOST = "The server was restarted, and what this reply had written could not be read back."
+
+
+def _is_behind(state: ReplyState, written: Sequence[StoredMessage]) -> bool:
+    """Whether the log lacks what is stored: it is gone, or its last quarter second was not written any more."""
+    ended = {round.message for round in state.rounds if round.ended}
+    answered = {call.called.id for round in state.rounds for call in round.calls if call.result is not None}
+    for message in written:
+        results = {part.id for part in message.parts if isinstance(part, ToolResultPart)}
+        if (message.role == "assistant" and message.id not in ended) or not results <= answered:
+            return True
+    return False
 
 
 def _is_whole(round: Round) -> bool:

@@ -117,8 +117,8 @@ class Registry:
     ) -> Generation:
         """Run `reply`, a row that is accepted or running; one that runs is only found. Raises Closing.
 
-        `history` is the branch up to the input where its accepter knows it already; `before` what an earlier
-        run of the reply has finished.
+        `opening` is what its accepter knows already of its turn; `before` what an earlier run of the reply has
+        finished.
         """
         reply_id = ReplyId(reply.id)
         if (job := self._jobs.get(reply_id)) is not None:
@@ -132,8 +132,8 @@ class Registry:
 
     def _manuscript(self, reply: Reply, user: UserId, before: "Before | None") -> Manuscript:
         def warn(_: OSError) -> None:
-            if not generation.feed.closed:
-                generation.append(generation.entry(UNSAVED))
+            if not generation.sealed:  # else the number might be that of the end, which is being stored
+                generation.emit(UNSAVED)
 
         log = self._logs.open(ReplyId(reply.id), RunId(reply.run), warn)
         generation = Generation(ReplyId(reply.id), ChatId(reply.chat), user, RunId(reply.run), log)
@@ -259,7 +259,7 @@ class Registry:
             keep = True
         except Exception:
             logger.exception("the outcome of reply %s failed", manuscript.reply.id)
-            await self._finish.abandon(manuscript.reply, NightdeskError(INTERNAL))
+            keep = not await self._finish.abandon(manuscript.reply, NightdeskError(INTERNAL))
         finally:
             self._let_go(job, keep)
 
@@ -279,7 +279,7 @@ class Registry:
         except Superseded:
             answer.set_result(None)
             raise
-        except NightdeskError as error:
+        except Exception as error:
             answer.set_exception(error)
             return await self._finish.outcome(job.manuscript, ending)
         answer.set_result(given[0])

@@ -19,7 +19,7 @@ from app.core.state import ReplyState
 from app.replies.ended import folded
 from app.replies.log import spread
 from app.store import chats, events, ledger, messages, replies
-from tests.replies.house import House, Talk, opened, restarted, until
+from tests.replies.house import QUICK, House, Talk, opened, restarted, until
 
 
 @pytest.fixture
@@ -96,6 +96,24 @@ async def test_a_finished_round_is_not_asked_for_again(house: House, tmp_path: P
         async with later.db.read() as s:
             (total,) = await ledger.sums(s, later.user)
         assert total.calls == 2
+
+
+async def test_a_round_that_was_stored_before_the_log_was_written_out_is_not_lost(tmp_path: Path):
+    """Killed within the quarter second after its commit: the log has the beginning of the round alone."""
+    async with opened(tmp_path / "data", settings=replace(QUICK, flush_every=60.0)) as house:
+        house.puppet.will(lambda call: call.say("Let me see. ").call("c1").count(50, 5).end("tool_use"))
+        talk = await house.start("Hello")
+        await house.puppet.asked(2)
+        assert on_disk(house, talk)[-1] == "text"
+        async with restarted(house, tmp_path / "later", flush_every=0.01) as later:
+            call = await later.puppet.asked()
+            assert [m.role for m in call.request.messages] == ["user", "assistant", "tool"]
+            call.say("Here it is.").count(80, 8).end()
+            state = (await later.ended(talk.reply)).state
+            assert (state.phase, state.text) == ("complete", "Let me see. Here it is.")
+            assert state.usage is not None
+            assert (state.usage.input_tokens, state.usage.output_tokens) == (130, 13)
+            await the_log_tells_the_same(later, talk.reply)
 
 
 async def test_a_reply_is_resumed_only_so_often(house: House, tmp_path: Path):
@@ -306,6 +324,35 @@ async def test_a_torn_log_keeps_what_is_whole(house: House, tmp_path: Path):
         file.write(b'[7,9,1,123,"text",{"te')
     async with restarted(house, tmp_path / "later") as later:
         assert "".join(m.text for m in await later.written(talk.reply)) == "Half an ans"
+
+
+async def test_an_event_that_no_version_knows_ends_the_log_and_not_the_reply(house: House, tmp_path: Path):
+    talk = await half_an_answer(house)
+    (path,) = house.logs.names()
+    with path.open("ab") as file:
+        file.write(b'[%d,%d,1,123,"telepathy",{},null]\n' % ((len(talk.live.feed.entries) + 1,) * 2))
+    async with restarted(house, tmp_path / "later") as later:
+        assert (await later.row(talk.reply)).phase == "interrupted"
+        assert "".join(m.text for m in await later.written(talk.reply)) == "Half an ans"
+
+
+async def test_a_log_that_makes_no_sense_fails_the_reply_and_frees_its_chat(house: House, tmp_path: Path):
+    talk = await half_an_answer(house)
+    (path,) = house.logs.names()
+    path.write_bytes(b'[1,1,0,123,"text",{"text":"before any round"},null]\n')
+    async with restarted(house, tmp_path / "later") as later:
+        assert (await later.row(talk.reply)).phase == "failed"
+        async with later.db.read() as s:
+            assert await replies.live_in(s, talk.chat) is None
+
+
+async def test_a_start_that_is_told_to_stop_leaves_replies_to_the_next_one(house: House, tmp_path: Path):
+    talk = await silent(house)
+    shutil.copytree(house.folder.path, tmp_path / "later")
+    async with opened(tmp_path / "later") as later:
+        await later.registry.close(0.0)
+        await later.recovery.run()
+        assert (await later.row(talk.reply)).phase == "accepted"
 
 
 async def test_starting_twice_settles_once(house: House, tmp_path: Path):

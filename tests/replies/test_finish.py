@@ -10,8 +10,8 @@ from app.core.errors import DiskFull, StorageBusy
 from app.core.events import Finished
 from app.core.ids import RunId
 from app.store import chats, messages, replies
-from app.store.engine import Database
-from tests.replies.house import House, opened, says, until
+from app.store.engine import Database, Session
+from tests.replies.house import House, opened, restarted, says, until
 
 
 async def _chat(house: House, chat_id):
@@ -165,6 +165,33 @@ async def test_saying_something_instead_fails_alone_when_it_cannot_be_stored(hou
         await talk.send("Instead", busy="replace")
     assert (await house.row(old)).phase == "stopped"
     assert [m.text for m in await house.written(old)] == ["Half"]
+
+
+async def test_what_is_asked_along_with_a_stop_may_fail_in_any_way_and_the_text_is_kept(house: House):
+    talk = await house.start()
+    (await house.puppet.asked()).say("Half")
+    await talk.shows("Half")
+
+    async def then(s: Session) -> None:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        await house.registry.stop_and(talk.reply, then)
+    assert (await house.row(talk.reply)).phase == "stopped"
+    assert [m.text for m in await house.written(talk.reply)] == ["Half"]
+
+
+async def test_an_outcome_that_could_not_be_stored_at_all_is_left_to_the_next_start(
+    house: House, tmp_path: Path
+):
+    talk = await house.start()
+    call = await house.puppet.asked()
+    house.finish._db = Faulty(house.db, ZeroDivisionError("a bug"), DiskFull("Full."))  # type: ignore[assignment]
+    call.say("Kept").end()
+    await talk.ended()
+    async with restarted(house, tmp_path / "later") as later:
+        assert (await later.row(talk.reply)).phase == "complete"
+        assert [m.text for m in await later.written(talk.reply)] == ["Kept"]
 
 
 class Slow:
