@@ -8,6 +8,8 @@ from app.core.text import estimate_tokens
 from app.providers.base import Done, ProviderEvent, ReasoningSeen, Request, TextSeen, UsageSeen
 
 _PER_MESSAGE = 4  # tokens of a message's frame, for estimates
+# Characters. Nobody sees such a call run, so nobody would stop a model that goes round in circles.
+_LONGEST = 100_000
 
 
 @dataclass(slots=True)
@@ -29,6 +31,16 @@ class Answer:
                 self.reported = usage
             case Done():
                 self.done = event
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come yet."""
+        return not self.text and not self.thought and self.reported is None
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether more has come than any such answer has; it is cut off."""
+        return len(self.text) + len(self.thought) > _LONGEST
 
     def whole(self, endpoint: str) -> str:
         """The text of an answer that came to its end. Raises BrokenStream or ProviderError."""

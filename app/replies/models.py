@@ -6,16 +6,17 @@ Everything that a reply asks here is answered from memory: the catalogue is load
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 from app.accounts import audit
 from app.accounts.access import Person
-from app.core.errors import Invalid, NightdeskError, UnknownModel
+from app.core.errors import Invalid, NightdeskError, ProviderError, UnknownModel
 from app.core.ids import ChatId, EndpointId, ModelId, UserId
 from app.core.messages import Message, Usage
-from app.providers.base import EndpointConfig, FoundModel, Provider, Providers, Request
+from app.providers.base import EndpointConfig, FoundModel, Provider, ProviderEvent, Providers, Request
 from app.replies.bare import Answer
 from app.replies.endpoints import EMBEDDED, Endpoints, EndpointSettings, Secrets, config_of
 from app.replies.meter import cost_of
@@ -229,7 +230,8 @@ class Models:
         system: str = "",
         max_output: int | None = None,
     ) -> str:
-        """One model call outside of a reply, and its ledger row, also when it fails or is cancelled.
+        """One model call outside of a reply, and its ledger row, also when it breaks off or is cancelled; one that
+        was turned down has none.
 
         Raises UnknownModel and every ProviderError.
         """
@@ -243,12 +245,20 @@ class Models:
             max_output=max_output or model.max_output or None,
             sampling=model.sampling,
         )
-        answer = Answer()
+        answer, turned_down = Answer(), False
+        stream = cast(AsyncGenerator[ProviderEvent, None], provider.stream(request))
         try:
-            async for event in provider.stream(request):
-                answer.take(event)
+            async with aclosing(stream) as events:
+                async for event in events:
+                    answer.take(event)
+                    if answer.is_too_long:
+                        break
+        except ProviderError:
+            turned_down = answer.is_empty
+            raise
         finally:
-            await self._write_down(role, choice, answer.usage(request), user, chat)
+            if not turned_down:
+                await self._write_down(role, choice, answer.usage(request), user, chat)
         return answer.whole(choice.endpoint.name)
 
     async def _write_down(

@@ -637,3 +637,23 @@ async def test_a_real_endpoint_that_is_none_is_told_in_a_sentence(
 async def test_nothing_there_is_told_in_a_sentence(world: World, real: Models) -> None:
     with pytest.raises(Unreachable, match="Up"):
         await world.add(real, url="http://127.0.0.1:9/v1")
+
+
+async def test_a_call_that_was_turned_down_costs_nothing(world: World) -> None:
+    models = world.models()
+    await world.add(models)
+    world.puppets.said = [KeyRefused("refused")]
+    with pytest.raises(KeyRefused):
+        await models.call("title", (user_message("Hello"),), world.user)
+    async with world.db.read() as s:
+        assert await ledger.sums(s, world.user) == []
+
+
+async def test_a_call_that_goes_round_in_circles_is_cut_off(world: World) -> None:
+    models = world.models()
+    await world.add(models)
+    world.puppets.said = [TextSeen("round and " * 1000)] * 12
+    world.puppets.hang = True
+    with pytest.raises(BrokenStream):
+        await models.call("title", (user_message("Hello"),), world.user)
+    assert (await used(world)).calls == 1
