@@ -156,7 +156,7 @@ class Preparing:
             if reply.resumed:
                 # An earlier run may have finished rounds: it goes on below them, in the same situation.
                 before = await replies.requests(s, ReplyId(reply.id))
-                situation = before[0].request["situation"] if before else None
+                situation = before[0].request.get("situation") if before else None
                 written = await messages.of_reply(s, ReplyId(reply.id))
                 last = written[-1].id if written else last
             kept = ""
@@ -171,7 +171,9 @@ class Preparing:
 def kept_text(written: Sequence[StoredMessage], after: MessageId) -> str:
     """The text that a cut reply shows last: what its continuation begins with."""
     last = written[-1] if written else None
-    return last.text if last is not None and last.role == "assistant" and last.parent == after else ""
+    if last is None or last.role != "assistant" or last.parent != after or not last.text.strip():
+        return ""
+    return last.text
 
 
 def goes_on_after(reply: Reply, written: Sequence[StoredMessage]) -> MessageId:

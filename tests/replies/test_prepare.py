@@ -242,6 +242,8 @@ def test_a_continuation_follows_what_the_cut_message_followed():
     cut = stored("assistant", TextPart("Half"), id="a1", parent="i")
     assert goes_on_after(reply, [cut]) == "i"
     assert kept_text([cut], MessageId("i")) == "Half"
+    blank = stored("assistant", TextPart("\n\n"), id="a1", parent="i")
+    assert kept_text([blank], MessageId("i")) == ""
     results = stored("tool", ToolResultPart("c1", "ok", "x"), id="t1", parent="a1")
     assert goes_on_after(reply, [cut, results]) == "t1"
     assert kept_text([cut, results], MessageId("t1")) == ""
