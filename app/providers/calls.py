@@ -8,6 +8,7 @@ with another id and name at a used index, and with a second fragment with a name
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from app.core.messages import Message, ToolUsePart
@@ -193,9 +194,21 @@ def _arguments(call: _Open) -> tuple[str, Mapping[str, Any] | None]:
         return text, None
 
 
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    return value if isfinite(value := float(text)) else _refuse(text)
+
+
+# NaN and Infinity are no JSON, though Python reads and writes them: a browser that is sent one fails at the event.
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
+
+
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _decode(text)
     except (ValueError, RecursionError):
         return None
 

@@ -17,6 +17,8 @@ SAMPLING = ("temperature", "top_p", "seed", "stop", "reasoning_effort")
 
 # Kimi writes ids such as `functions.name:0` and its template reads them back, so they are left as they are.
 _ID = re.compile(r"[\w.:-]{1,40}", re.ASCII)
+_NOT_IN_NAMES = re.compile(r"[^\w-]", re.ASCII)
+_LONGEST_NAME = 64
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _SHORT_ID_REFUSED = re.compile(r"tool.?call.?id.*(length of 9|a-z)", re.IGNORECASE | re.DOTALL)
 
@@ -99,8 +101,13 @@ def _others(message: Message, dialect: Dialect) -> Iterator[dict[str, Any]]:
 def _call(part: ToolUsePart, dialect: Dialect) -> dict[str, Any]:
     # Servers parse the arguments of the history and fail at "" and null, which stand for no arguments.
     arguments = part.arguments if part.arguments.strip() not in ("", "null") else "{}"
-    function = {"name": part.name, "arguments": arguments}
+    function = {"name": _named(part.name), "arguments": arguments}
     return {"id": _shaped(part.id, dialect), "type": "function", "function": function}
+
+
+def _named(name: str) -> str:
+    """`name` as every endpoint takes it. A model may call by any; one in the history must not spoil the chat."""
+    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "unnamed"
 
 
 def _shaped(id: str, dialect: Dialect) -> str:

@@ -262,7 +262,7 @@ class Failures:
 
 
 def _in_a_while(seconds: float | None) -> str:
-    return f" Try again in {seconds:.0f} seconds." if seconds and seconds >= 1 else " Try again in a moment."
+    return f" Try again in {seconds:.0f} seconds." if 1 <= (seconds or 0) < 1e6 else " Try again in a moment."
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -5,6 +5,7 @@ Known: OpenAI, llama.cpp (`meta`), vLLM (`max_model_len`), Ollama, LM Studio (`/
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from app.core.text import storable
@@ -29,6 +30,11 @@ _OUTPUT = (
     ("max_output_tokens",),
     ("outputTokenLimit",),
 )
+# No list that is one goes beyond these; they keep rubbish out of the database.
+_MOST_TOKENS = 100_000_000
+_MOST_MODELS = 5_000
+_LONGEST_ID = 300
+_LONGEST_NAME = 120
 # Kinds of model that some endpoints list beside those that chat.
 _NO_CHAT = {
     "embedding",
@@ -49,8 +55,8 @@ def models_in(listing: Any) -> list[FoundModel] | None:
         listing = listing.get("data", listing.get("models"))
     if not isinstance(listing, list):
         return None
-    found = {model.wire_name: model for entry in listing if (model := _model(entry)) is not None}
-    return list(found.values())
+    models = (model for entry in listing if (model := _model(entry)) is not None)
+    return list({model.wire_name: model for model in islice(models, _MOST_MODELS)}.values())
 
 
 def is_llama_cpp(listing: Any) -> bool:
@@ -79,12 +85,12 @@ def _model(entry: Any) -> FoundModel | None:
     if not isinstance(entry, Mapping):
         return None
     id = entry.get("id") or entry.get("model") or entry.get("name")
-    if not isinstance(id, str) or not _chats(entry):
+    if not isinstance(id, str) or len(id) > _LONGEST_ID or not _chats(entry):
         return None
     name = entry.get("name") or entry.get("display_name") or entry.get("displayName")
     return FoundModel(
         wire_name=storable(id),
-        name=storable(name) if isinstance(name, str) and name != id else None,
+        name=storable(name)[:_LONGEST_NAME] if isinstance(name, str) and name != id else None,
         context_length=_first(entry, _CONTEXT),
         max_output=_first(entry, _OUTPUT),
         capabilities=tuple(_capabilities(entry)),
@@ -125,9 +131,9 @@ def _inside(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _first(entry: Mapping[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
-    """The first positive whole number at one of `paths`."""
+    """The first number of tokens at one of `paths`: whole, positive, and no more than any model could have."""
     for *outer, name in paths:
         value = (_inside(entry, outer[0]) if outer else entry).get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS:
             return value
     return None

@@ -27,7 +27,8 @@ __all__ = ["ChatDecoder", "OpenAIChat"]
 _ERROR_LIMIT = 64 * 1024
 _LISTING_LIMIT = 16 * 1024 * 1024
 _LISTING_TIMEOUT = 15.0
-# How long to wait for usage and end mark once a finish_reason has come; some servers send neither and hang.
+# How long to wait for usage and end mark once a finish_reason has come; some servers send neither and hang, or
+# send comments to keep the connection open.
 _AFTER_FINISH = 10.0
 # How long to wait for the end of the body after the end mark, so that the connection can be used again.
 _AFTER_DONE = 0.05
@@ -45,6 +46,7 @@ class OpenAIChat:
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """See `Provider`. Close the generator (`contextlib.aclosing`) to close the connection."""
         decoder = ChatDecoder(calls_in(request.messages))
+        clock, patience = asyncio.get_running_loop().time, min(_AFTER_FINISH, self.config.idle_timeout)
         with self._failures.mapped(self.config.idle_timeout):
             async with self._answer(request) as response:
                 chunks = response.chunks()
@@ -54,8 +56,10 @@ class OpenAIChat:
                             yield event
                         if decoder.finished or decoder.error is not None:
                             break
-                    while decoder.awaits_end and (chunk := await _next(chunks, _AFTER_FINISH)):
+                    until = clock() + patience
+                    while decoder.awaits_end and (chunk := await _next(chunks, until - clock())):
                         for event in decoder.feed(chunk):
+                            until = clock() + patience
                             yield event
                 except (Timeout, Broken):
                     for event in decoder.close():
@@ -145,6 +149,8 @@ class OpenAIChat:
 
 async def _next(chunks: AsyncIterator[bytes], seconds: float) -> bytes:
     """The next chunk; nothing if it ends, breaks or takes longer than `seconds`."""
+    if seconds <= 0:
+        return b""
     try:
         async with asyncio.timeout(seconds):
             return await anext(chunks, b"")

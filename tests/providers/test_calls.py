@@ -267,3 +267,11 @@ def written(style, number, name, piece, *, first):
         "function": function,
     }
     return made if style == "null rest" else {key: value for key, value in made.items() if value is not None}
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "[-1e999]"])
+def test_numbers_that_are_no_json_are_no_arguments(number):
+    """Python reads them and would write them out again, to browsers that cannot."""
+    assert parsed(f'{{"x": {number}}}') is None
+    assert parsed({"x": json.loads(number)}) is None
+    assert parsed('{"x": 1e300}') == {"x": 1e300}

@@ -181,3 +181,17 @@ def test_the_beginning_of_a_request_stays_the_same_over_a_reply():
         for messages in (first, (*first, said("d"), user_message("e")))
     ]
     assert bodies[1].startswith(bodies[0][:-1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ("read_file-2", "read_file-2"),
+        ("functions.read file", "functions_read_file"),
+        ("", "unnamed"),
+        ("x" * 99, "x" * 64),
+    ],
+)
+def test_a_call_by_an_impossible_name_does_not_spoil_the_chat(asked, named):
+    call, _ = sent(said("", ToolUsePart("call_1", asked, "{}", {})), results("unknown tool"))
+    assert call["tool_calls"][0]["function"]["name"] == named

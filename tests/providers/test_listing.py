@@ -92,3 +92,16 @@ def test_llama_cpp_is_asked_again_where_it_tells_the_trained_window_alone():
     assert not is_llama_cpp(["a"])
     assert window_in({"default_generation_settings": {"n_ctx": 2048}, "n_ctx": 4096}) == 2048
     assert window_in("nothing") is None
+
+
+def test_a_hostile_list_is_cut_to_what_can_be_kept():
+    (model,) = models_in(
+        {
+            "data": [
+                {"id": "m", "name": "n" * 999, "context_length": 10**30, "max_output_tokens": 9},
+                {"id": "x" * 999},
+            ]
+        }
+    )
+    assert (len(model.name), model.context_length, model.max_output) == (120, None, 9)
+    assert len(models_in({"data": [{"id": str(number)} for number in range(9_000)]})) == 5_000

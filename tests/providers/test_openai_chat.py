@@ -1,8 +1,9 @@
 """The adapter against a real server: requests, lists of models, failures and their sentences."""
 
+import asyncio
 import logging
 import traceback
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from urllib.parse import quote
 
 import pytest
@@ -213,6 +214,29 @@ async def test_a_server_that_falls_silent_after_its_last_word_ends_the_reply(ups
     events = await ask(endpoint(http, upstream.url, idle_timeout=0.2), "no-done?hang=1")
     assert said(events) == upstream.requests[0].text
     assert events[-1] == Done("end_turn", "stop")
+
+
+class Chatter:
+    """A server that says its last word, then keeps the connection open with comments for ever."""
+
+    status, headers = 200, {"content-type": "text/event-stream"}
+
+    @asynccontextmanager
+    async def stream(self, *_, **__):
+        yield self
+
+    async def chunks(self):
+        yield b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n'
+        yield b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+        while True:
+            await asyncio.sleep(0)
+            yield b": still here\n\n"
+
+
+async def test_comments_after_the_last_word_do_not_keep_a_reply_from_its_end():
+    async with asyncio.timeout(5):
+        events = await ask(endpoint(Chatter(), "http://up.test/v1", idle_timeout=0.05))
+    assert events == [TextSeen("Hi"), Done("end_turn", "stop")]
 
 
 async def test_nobody_at_the_address_is_unreachable(upstream, http):
