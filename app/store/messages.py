@@ -197,7 +197,7 @@ async def children(s: Session, message_id: MessageId) -> list[MessageId]:
 
 
 async def deepest_leaf(s: Session, message_id: MessageId) -> MessageId:
-    """The newest message below, or the message itself: where somebody who switches to its branch was last."""
+    """The newest leaf below, or the message itself: where somebody who switches to its branch was last."""
     newest = await _NEWEST_BELOW.first(s, top=message_id)
     return MessageId(newest[0]) if newest else message_id
 
@@ -282,7 +282,12 @@ def _newest_below() -> Select[*tuple[Any, ...]]:
         below, and_(_T.chat == below.c.chat, _T.parent == below.c.id, _T.queued.is_(False))
     )
     below = below.union_all(step)
-    return select(below.c.id).order_by(below.c.position.desc()).limit(1)
+    # A message that waited has an older position than what it follows, so the newest of all may not be a leaf.
+    child = Message.__table__.alias("child")
+    children = select(child.c.id).where(
+        child.c.chat == below.c.chat, child.c.parent == below.c.id, child.c.queued.is_(False)
+    )
+    return select(below.c.id).where(~children.exists()).order_by(below.c.position.desc()).limit(1)
 
 
 def _siblings() -> Select[*tuple[Any, ...]]:

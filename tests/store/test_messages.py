@@ -271,6 +271,22 @@ async def test_switching_to_a_sibling_leads_to_where_its_branch_was_last_written
         assert await messages.deepest_leaf(s, other) == other
 
 
+async def test_switching_back_leads_to_a_message_that_had_waited(db: Database, chat_id: ChatId) -> None:
+    """It is older than the answer that it follows, but comes after it."""
+    first = await add_message(db, chat_id)
+    waiting = await add_message(db, chat_id, "waits", queued=True)
+    answer = await add_message(db, chat_id, "answer", parent=first, role="assistant")
+
+    async def take(s: Session) -> None:
+        row = await messages.next_queued(s, chat_id)
+        assert row is not None
+        await messages.unqueue(s, row, answer)
+
+    await db.write(take)
+    async with db.read() as s:
+        assert await messages.deepest_leaf(s, first) == waiting
+
+
 async def test_the_messages_of_a_reply_come_in_order(db: Database, chat_id: ChatId) -> None:
     question = await add_message(db, chat_id)
     reply = await add_reply(db, chat_id, question)
