@@ -126,12 +126,20 @@ class FileStore:
         self.path(sha256).unlink(missing_ok=True)
 
     def remove_others(self, known: set[str], before_ms: int) -> int:
-        """Remove bytes older than that moment that are not among `known`; how many. Blocks, shortly."""
+        """Remove bytes older than that moment that are not among `known`; how many. Raises StorageFault.
+
+        Blocks, shortly.
+        """
         removed = 0
-        for path in self.folder.iterdir():
-            if len(path.name) == 64 and path.name not in known and path.stat().st_mtime * 1000 < before_ms:
-                path.unlink(missing_ok=True)
-                removed += 1
+        with as_faults(self.folder):
+            for path in self.folder.iterdir():
+                if (
+                    len(path.name) == 64
+                    and path.name not in known
+                    and path.stat().st_mtime * 1000 < before_ms
+                ):
+                    path.unlink(missing_ok=True)
+                    removed += 1
         return removed
 
     def tidy(self) -> None:

@@ -152,3 +152,9 @@ async def test_old_files_that_nobody_holds_go_and_young_ones_stay(
     assert names(store) == sorted([kept, lost])
     assert await db.write(lambda s: files.clear_away(s, store, tomorrow)) == 2
     assert names(store) == []
+
+
+async def test_what_cannot_be_cleared_away_is_a_fault_of_storage(db: Database, store: FileStore) -> None:
+    (store.folder / ("0" * 64)).mkdir()
+    with pytest.raises(StorageFault):
+        await db.write(lambda s: files.clear_away(s, store, now_ms() + 60_000))
