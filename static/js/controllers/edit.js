@@ -6,9 +6,13 @@ import { refresh } from "../lib/refresh.js";
 import { Refusal, address, send } from "../lib/send.js";
 import { keepText, keptText } from "../lib/slots.js";
 
+// The attribute, not the address that it stands for: a form of a template has none before it is in the page.
+const keptEdit = (form) => keptText("edit", form.getAttribute("action"));
+const keepEdit = (form, text) => keepText("edit", form.getAttribute("action"), text);
+
 register("edit", (transcript) => {
   for (const form of transcript.querySelectorAll("form.edit")) {
-    form.elements.text.value = keptText("edit", form.action) || form.elements.text.value;
+    form.elements.text.value = keptEdit(form) || form.elements.text.value;
   }
   transcript.addEventListener("click", (event) => {
     const link = event.target.closest("[data-edit]");
@@ -24,7 +28,7 @@ register("edit", (transcript) => {
   });
   transcript.addEventListener("input", (event) => {
     const form = event.target.closest("form.edit");
-    if (form) keepText("edit", form.action, event.target.value);
+    if (form) keepEdit(form, event.target.value);
   });
   transcript.addEventListener("submit", (event) => {
     if (!event.target.matches("form.edit")) return;
@@ -37,7 +41,7 @@ function openEdit(said, id) {
   if (said.querySelector("form.edit")) return;
   const form = document.getElementById("edit-form").content.firstElementChild.cloneNode(true);
   form.action = address(`/messages/${id}/resend`);
-  form.elements.text.value = keptText("edit", form.action) || said.querySelector(".words").textContent;
+  form.elements.text.value = keptEdit(form) || said.querySelector(".words").textContent;
   said.toggleAttribute("data-editing", true);
   said.append(form);
   form.elements.text.focus();
@@ -45,7 +49,7 @@ function openEdit(said, id) {
 
 function closeEdit(form) {
   const said = form.closest(".said");
-  keepText("edit", form.action, "");
+  keepEdit(form, "");
   if (!said.hasAttribute("data-editing")) { location.assign(location.pathname); return; }
   said.removeAttribute("data-editing");
   form.remove();
@@ -61,7 +65,7 @@ async function sendEdit(form) {
     if (model) fields.set("model", model);
     form.dataset.key ??= newId();
     await send(form.action, { body: fields, key: form.dataset.key });
-    keepText("edit", form.action, "");
+    keepEdit(form, "");
     form.closest(".said").removeAttribute("data-editing");
     form.remove();
     document.dispatchEvent(new CustomEvent("nd:sent"));
