@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app.core.errors import SignInNeeded
 from app.web.house import House, house, person
 
 # The most that is handed to the connection at once, in bytes.
@@ -71,6 +72,8 @@ class EventStream(Response):
         listening = self.house.tasks.start("follower", self._listen(receive))
         self._beat()
         try:
+            if self.over:  # revoked between the question who asks and here
+                raise SignInNeeded
             first = await self.open()
             await send({"type": "http.response.start", "status": 200, "headers": self._head()})
             await self._send(send, first)

@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from app.accounts.access import Person, Role
+from app.core.errors import SignInNeeded
 from app.core.ids import EndpointId, UserId, new_id
 from app.providers.base import FoundModel
 from app.store import endpoints
 from app.store.engine import Session
+from app.web.follow import page_events
 from tests.support.ask import Answer, Asked, ask
 from tests.support.desk import PASSWORD
 from tests.web.place import Place
@@ -111,6 +116,25 @@ async def test_every_stream_of_a_key_ends_with_it(place: Place):
         async with watching(place, path.format(**things), headers) as running:
             await place.desk.house.sessions.revoke_key(owner, key, "")
             await asyncio.wait_for(running, 5)
+
+
+async def test_a_stream_that_was_let_in_before_its_session_ended_tells_nothing(place: Place):
+    person = await person_of(place, await place.session("owner"))
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/events", "query_string": b""}
+    scope |= {"headers": [], "app": place.desk.app, "state": {"person": person}}
+    stream = await page_events(Request(scope))
+    await place.desk.house.sessions.sign_out(person, "")
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return await asyncio.Future()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    with pytest.raises(SignInNeeded):
+        await stream(scope, receive, send)
+    assert sent == []
 
 
 async def test_a_disabled_account_stops_its_replies(place: Place):
