@@ -167,6 +167,18 @@ def test_two_tabs_show_the_same(page: Page) -> None:
 
 
 @pytest.mark.browser
+def test_six_windows_at_once_all_see_the_end(page: Page) -> None:
+    reply = asked(page, "A paragraph for everybody.\n\n" * 40, SLOWLY)
+    windows = [page.context.new_page() for _ in range(5)]
+    for window in windows:
+        window.goto(page.url)
+    ended(reply)
+    for window in windows:
+        ended(window.locator("article.reply").last)
+        assert drawn(window) == drawn(page)
+
+
+@pytest.mark.browser
 def test_what_has_settled_is_not_touched_and_stays_selected(page: Page) -> None:
     text = "The first paragraph is read.\n\n- one\n- two\n- three\n\n" + "And more of it.\n\n" * 30
     reply = asked(page, text, SLOWLY)
