@@ -76,6 +76,8 @@ class Manuscript:
         self.reply, self.generation, self.log = reply, generation, log
         self.meter = meter or Meter()
         self.call: ModelCall | None = None
+        # Who answers, between calls as well; None until that is settled.
+        self.model: Model | None = None
         # What the chat began with, if this reply answers that: its title is made of it.
         self.first_words = ""
         self.pages: list[Page] = []

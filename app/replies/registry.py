@@ -327,6 +327,5 @@ def _ending(job: Job) -> Ending | None:
 def _concerns(job: Job, user: UserId | None, model: str | None, endpoint: str | None) -> bool:
     if user is not None and job.generation.user == user:
         return True
-    call = job.manuscript.call
-    answering = call.speaker.model if call is not None else None
+    answering = job.manuscript.model
     return answering is not None and (answering.id == model or answering.endpoint == endpoint)

@@ -47,7 +47,7 @@ class Runner:
         generation = manuscript.generation
         with Wait(generation, "Preparing", self._settings.status_after):
             turn = await self._preparing.turn(generation, manuscript.reply, opening)
-        manuscript.first_words = turn.first_words
+        manuscript.first_words, manuscript.model = turn.first_words, turn.choice.model
         begin(generation, turn)
         while True:
             said, stop_reason = await self._ask(manuscript, turn)

@@ -60,3 +60,4 @@ async def delete_endpoint(house: House, endpoint_id: EndpointId, by: Person) -> 
         raise NotFound("There is no such endpoint, or it was deleted.")
     await house.registry.stop_all(endpoint=endpoint_id)
     await house.models.delete_endpoint(endpoint_id, by)
+    await house.registry.stop_all(endpoint=endpoint_id)  # those that have chosen it meanwhile

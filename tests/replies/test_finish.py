@@ -223,6 +223,19 @@ async def test_stop_while_a_round_is_being_stored_stores_it_once(house: House):
     assert [part.outcome for part in answered.parts] == ["stopped"]  # type: ignore[union-attr]
 
 
+async def test_a_reply_between_two_calls_is_stopped_with_its_endpoint(house: House):
+    slow = house.finish._db = Slow(house.db)  # type: ignore[assignment]
+    house.puppet.will(lambda call: call.say("Let me see.").call("c1").end("tool_use"))
+    talk = await house.start()
+    await until(lambda: slow.waiting)
+    stopping = asyncio.ensure_future(house.registry.stop_all(endpoint=house.models.endpoint.id))
+    await until(lambda: house.live(talk.reply).sealed)
+    slow.held.set()
+    await stopping
+    assert (await house.row(talk.reply)).phase == "stopped"
+    assert len(house.puppet.calls) == 1
+
+
 async def test_a_round_that_lost_its_token_is_no_error_of_the_server(house: House, caplog):
     house.puppet.will(lambda call: call.say("Let me see.").call("c1"))
     talk = await house.start()
