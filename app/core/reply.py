@@ -23,8 +23,3 @@ MOVES: dict[Phase, frozenset[Phase]] = {
     "failed": frozenset(),
     "interrupted": frozenset(),
 }
-
-
-def may_move(before: Phase, after: Phase) -> bool:
-    """Whether a reply in `before` may go to `after`."""
-    return after in MOVES[before]

@@ -189,7 +189,6 @@ class Endpoints:
             if endpoint.came_from == EMBEDDED:
                 raise Refused("The local model can be switched off, but not deleted.")
             models = next(models for row, models in await endpoints.all(s) if row.id == endpoint_id)
-            await secrets.drop(s, endpoint_id)
             await endpoints.delete(s, endpoint_id)
             await _note(s, by, endpoint.name, {"endpoint": "deleted"})
             return [model.id for model in models]

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.errors import Invalid, KeyReused
+from app.core.errors import Invalid
 from app.core.ids import UserId
 from app.core.text import is_storable
 from app.store import idempotency
@@ -24,12 +24,7 @@ class Stamp:
 
     async def known(self, s: Session) -> str | None:
         """The id of what was made under this key before. Raises KeyReused where something else was asked."""
-        row = await idempotency.seen(s, self.user, self.key) if self.key is not None else None
-        if row is None:
-            return None
-        if row.fingerprint != self.asked:
-            raise KeyReused
-        return row.made
+        return await idempotency.made(s, self.user, self.key, self.asked) if self.key is not None else None
 
     async def record(self, s: Session, kind: str, made: str) -> None:
         """Remember what was made, in the transaction that makes it."""

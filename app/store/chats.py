@@ -167,12 +167,6 @@ async def set_leaf(s: Session, chat: Chat, message_id: MessageId) -> None:
     set_committed_value(chat, "leaf", message_id)
 
 
-async def mark_unread(s: Session, chat_id: ChatId, unread: bool) -> bool:
-    """Whether that changed anything."""
-    query = update_rows(Chat).where(Chat.id == chat_id, Chat.unread.is_(not unread)).values(unread=unread)
-    return await rows.changed(s, query)
-
-
 async def set_title(s: Session, chat_id: ChatId, title: str, came_from: TitleFrom) -> bool:
     """Whether the title was set: one from the model yields to a person's, the opening words to both."""
     weaker = _TITLE_ORDER[: _TITLE_ORDER.index(came_from) + 1]
@@ -195,11 +189,6 @@ async def lanes(s: Session, user: UserId) -> list[tuple[ChatId, ReplyId, Phase]]
     query = select(Reply.chat, Reply.id, Reply.phase).join(Chat, Chat.id == Reply.chat)
     found = await s.execute(query.where(_LIVE, Chat.owner == user).order_by(Reply.created))
     return [(ChatId(chat), ReplyId(id), cast(Phase, phase)) for chat, id, phase in found.all()]
-
-
-async def unread_and_running(s: Session, user: UserId) -> tuple[list[ChatId], list[ChatId]]:
-    """The person's unread chats and those in which a reply is being written."""
-    return await unread(s, user), [chat for chat, _, _ in await lanes(s, user)]
 
 
 async def expire_temporary(s: Session, before_ms: int) -> list[ChatId]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from sqlalchemy import Select, Table, and_, bindparam, delete as delete_rows, func, literal, select, update
+from sqlalchemy import Select, Table, and_, bindparam, delete as delete_rows, literal, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm.attributes import set_committed_value
 
@@ -200,16 +200,6 @@ async def deepest_leaf(s: Session, message_id: MessageId) -> MessageId:
     """The newest leaf below, or the message itself: where somebody who switches to its branch was last."""
     newest = await _NEWEST_BELOW.first(s, top=message_id)
     return MessageId(newest[0]) if newest else message_id
-
-
-async def text_size(s: Session, chat_id: ChatId) -> int:
-    """Characters of visible text in the whole chat, all branches."""
-    query = (
-        select(func.coalesce(func.sum(func.length(PartRow.text)), 0))
-        .join(Message, Message.id == PartRow.message)
-        .where(Message.chat == chat_id, PartRow.type == "text")
-    )
-    return await s.scalar(query) or 0
 
 
 async def _read(s: Session, query: Prepared, **values: Any) -> list[StoredMessage]:

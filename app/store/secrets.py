@@ -6,7 +6,6 @@ from sqlalchemy.dialects.sqlite import insert
 from app.core.clock import now_ms
 from app.store import rows
 from app.store.engine import Session
-from app.store.prepared import write_changes
 from app.store.tables import DataKey, Secret
 
 
@@ -41,13 +40,6 @@ async def add_data_key(s: Session, version: int, wrapped: bytes) -> DataKey:
     key = DataKey(version=version, wrapped=wrapped, created=now_ms())
     await rows.add(s, key)
     return key
-
-
-async def rewrap_data_key(s: Session, version: int, wrapped: bytes) -> None:
-    """Put the same key, wrapped by another master key, in its place."""
-    key = await s.get_one(DataKey, version)
-    key.wrapped = wrapped
-    await write_changes(s)
 
 
 async def drop_data_keys(s: Session, below: int) -> None:

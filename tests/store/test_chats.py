@@ -95,7 +95,7 @@ async def test_the_list_knows_folders_archive_and_marks(db: Database, owner: Use
     work, old, fresh = [await add_chat(db, owner, title=name) for name in ("work", "old", "fresh")]
     await update(db, owner, work, folder="Work")
     await update(db, owner, old, archived=True)
-    await db.write(lambda s: chats.mark_unread(s, fresh, True))
+    await update(db, owner, fresh, unread=True)
     reply = await add_reply(db, work, await add_message(db, work))
     await db.write(lambda s: replies.move(s, ReplyId(reply.id), reply.run, "running"))  # type: ignore[arg-type]
     await db.write(lambda s: replies.move(s, ReplyId(reply.id), reply.run, "waiting"))  # type: ignore[arg-type]
@@ -110,7 +110,6 @@ async def test_the_list_knows_folders_archive_and_marks(db: Database, owner: Use
         assert await chats.folders(s, owner) == ["Work"]
         assert await chats.unread(s, owner) == [fresh]
         assert await chats.lanes(s, owner) == [(work, reply.id, "waiting")]
-        assert await chats.unread_and_running(s, owner) == ([fresh], [work])
 
 
 async def test_temporary_chats_are_never_listed_and_end_after_their_time(db: Database, owner: UserId) -> None:
@@ -151,12 +150,6 @@ async def test_a_field_that_is_not_there_cannot_be_changed(
     with pytest.raises(Invalid) as refusal:
         await update(db, owner, chat_id, owner="somebody else")
     assert refusal.value.field == "owner"
-
-
-async def test_unread_is_told_when_it_changes(db: Database, chat_id: ChatId) -> None:
-    assert await db.write(lambda s: chats.mark_unread(s, chat_id, True))
-    assert not await db.write(lambda s: chats.mark_unread(s, chat_id, True))
-    assert await db.write(lambda s: chats.mark_unread(s, chat_id, False))
 
 
 async def test_deleting_a_chat_removes_all_that_hangs_on_it_and_keeps_the_rest(
@@ -233,7 +226,6 @@ async def test_a_reply_whose_chat_is_gone_ends_without_error(
         ended = await replies.outcome(s, id, run, "stopped", reason="deleted")  # type: ignore[arg-type]
         await events.insert_all(s, id, run, [EventRecord(1, 1, 1, 1, "text", {"text": "x" * 40_000})])  # type: ignore[arg-type]
         assert await chats.find(s, chat_id) is None
-        assert not await chats.mark_unread(s, chat_id, True)
         return moved, ended
 
     assert await db.write(finish) == (False, False)

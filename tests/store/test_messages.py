@@ -300,14 +300,6 @@ async def test_the_messages_of_a_reply_come_in_order(db: Database, chat_id: Chat
         assert [message.id for message in await messages.load(s, [ids[2], ids[0]])] == [ids[0], ids[2]]
 
 
-async def test_the_visible_text_of_a_chat_is_measured(db: Database, chat_id: ChatId) -> None:
-    await add_message(db, chat_id, "12345")
-    await add_message(db, chat_id, parts=(ReasoningPart("hidden", 1), TextPart("äöü")), role="assistant")
-    async with db.read() as s:
-        assert await messages.text_size(s, chat_id) == 8
-        assert await messages.text_size(s, ChatId(new_id())) == 0
-
-
 # --- the queue --------------------------------------------------------------------------------------------
 
 
