@@ -7,8 +7,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.core.ids import ChatId, MessageId
+from app.replies.endpoints import EMBEDDED
+from app.replies.models import Found
 from app.store import chats, drafts
-from app.web import answers, forms, sidebar, transcript
+from app.store.tables import Endpoint, Model
+from app.web import answers, forms, sidebar, transcript, wording
 from app.web.changes import LONGEST_FOLDER, LONGEST_TITLE, change_chat
 from app.web.composing import composer
 from app.web.house import House, house, person, user
@@ -30,7 +33,7 @@ async def home(request: Request) -> Response:
         sidebar=listed,
         current=None,
         composer=composer(here, None, text, temporary=temporary),
-        steps=await _first_steps(here, preferences, me.role == "admin"),
+        steps=await _first_steps(here, preferences, admin=me.role == "admin", begun=bool(listed.groups)),
     )
 
 
@@ -90,29 +93,35 @@ class FirstSteps:
 
     model: bool
     sentence: str
-    found: tuple[Any, ...]
+    found: tuple[Found, ...]
     admin: bool
 
 
-async def _first_steps(here: House, preferences: Preferences, admin: bool) -> FirstSteps | None:
-    """None where nothing is left to do, or where the person has put it away."""
-    if not preferences.first_steps:
-        return None
-    default = here.models.default()
-    found = tuple(await here.models.found_locally()) if admin else ()
-    if default is not None and not admin:
-        return None
-    return FirstSteps(
-        default is not None, _about_models(default.name if default else None, found), found, admin
+async def _first_steps(
+    here: House, preferences: Preferences, *, admin: bool, begun: bool
+) -> FirstSteps | None:
+    """None where nothing is left to do, or where the person has put it away. `begun`: there are chats already."""
+    model = here.models.default()
+    default = next(
+        (pair for pair in here.models.usable() if model is not None and pair[0].id == model.id), None
     )
+    if not preferences.first_steps or (default is not None and (begun or not admin)):
+        return None
+    found = tuple(await here.models.found_locally()) if admin else ()
+    return FirstSteps(default is not None, _about_models(default, found), found, admin)
 
 
-def _about_models(default: str | None, found: tuple[Any, ...]) -> str:
-    parts = [f"{default} is ready." if default else "None yet: Nightdesk needs one to answer with."]
-    for server in found:
-        count = len(server.models)
-        parts.append(f"{server.name} was found here, with {count} model{'' if count == 1 else 's'}.")
-    return " ".join(parts)
+def _about_models(default: tuple[Model, Endpoint] | None, found: tuple[Found, ...]) -> str:
+    if default is None:
+        said = "None yet: Nightdesk needs one to answer with."
+    else:
+        model, endpoint = default
+        said = f"{model.name} {'runs on this computer' if endpoint.came_from == EMBEDDED else 'is ready'}."
+    servers = (
+        f"{server.name} was found here, with {wording.plural(len(server.models), 'model', 'models')}."
+        for server in found
+    )
+    return " ".join((said, *servers))
 
 
 # --- the list ---------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ async def find(request: Request) -> Response:
     """`GET /search?q=&cursor=`: hits, or without words the last chats; `?archived=1` the archived ones."""
     here, me, query = house(request), user(request), request.query_params
     words = query.get("q", "")[:_LONGEST].replace("\x00", "")
-    archived = bool(query.get("archived"))
+    archived, partial = bool(query.get("archived")), "hx-request" in request.headers
     async with here.db.read() as s:
         if words.strip():
             hits, following = await search.find(s, me, words, cursor=query.get("cursor"))
@@ -52,11 +52,10 @@ async def find(request: Request) -> Response:
                 s, me, archived=archived, cursor=query.get("cursor"), limit=30
             )
             found = [HitView(f"/chats/{row.id}", row.title, Markup(""), row.active) for row in rows]
-        listed = await sidebar.read(s, me, preferences_of(request))
-    template = "chats/_hits.html" if request.headers.get("hx-request") else "chats/search.html"
+        listed = None if partial else await sidebar.read(s, me, preferences_of(request))
     return here.render.page(
         request,
-        template,
+        "chats/_hits.html" if partial else "chats/search.html",
         sidebar=listed,
         current=None,
         words=words,

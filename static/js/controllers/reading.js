@@ -44,6 +44,9 @@ register("reading", (transcript) => {
 
   const size = new ResizeObserver(grown);
   size.observe(transcript);
+  // A composer that grows must not cover the end of what is being read.
+  const dock = document.querySelector(".dock");
+  if (dock) size.observe(dock);
   addEventListener("scroll", scrolled, { passive: true });
   document.addEventListener("nd:sent", toEnd);
   button?.addEventListener("click", toEnd);

@@ -19,11 +19,9 @@ register("sidebar", (list) => {
   const soon = () => { timer ||= setTimeout(() => reload().catch(() => {}), 150); };
 
   function told(event) {
-    const { id, title } = event.detail;
-    if (id === current() && title) {
-      const heading = document.getElementById("title");
-      if (heading) heading.textContent = title;
-    }
+    const { id, title, change } = event.detail;
+    if (id && id === current() && title) nameChat(title);
+    if (id && id === current() && change === "deleted") tellDeleted();
     soon();
   }
 
@@ -34,6 +32,18 @@ register("sidebar", (list) => {
     for (const name of events) document.removeEventListener(name, told);
   };
 });
+
+function nameChat(title) {
+  const heading = document.getElementById("title");
+  if (!heading || heading.textContent === title) return;
+  heading.textContent = title;
+  document.title = `${title} · Nightdesk`;
+}
+
+function tellDeleted() {
+  const text = "This chat was deleted on another device.";
+  document.dispatchEvent(new CustomEvent("nd:link", { detail: { state: "lost", text } }));
+}
 
 register("desk", (app) => {
   app.addEventListener("click", (event) => {
