@@ -49,7 +49,7 @@ def test_a_bad_variable_stops_the_start_and_is_named(
 @pytest.mark.parametrize("text", ["prot = 1", "port = [", "data = '/elsewhere'"])
 def test_a_bad_file_stops_the_start_and_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "nightdesk.toml").write_text(text)
-    with pytest.raises(BadSettings, match="nightdesk.toml"):
+    with pytest.raises(BadSettings, match=r"nightdesk\.toml"):
         load_settings({}, {"data": tmp_path})
 
 

@@ -148,11 +148,10 @@ def size_on_wire(w: World) -> list[Figure]:
 def _reply_text(w: World, model: str) -> str:
     async def ask() -> str:
         async with connections(w.server.url, 1) as (connection,):
-            chat = await w.new_chat(connection, w.model(model))
-            reply = await w.ask(connection, chat)
-            await w.follow_api(reply)
-            text = (await connection.json("GET", f"/api/v1/replies/{reply}", w.auth))["text"]
-            return str(text)
+            reply = await w.ask(connection, await w.new_chat(connection, w.model(model)))
+        await w.follow_api(reply)
+        async with connections(w.server.url, 1) as (connection,):
+            return str((await connection.json("GET", f"/api/v1/replies/{reply}", w.auth))["text"])
 
     return asyncio.run(ask())
 

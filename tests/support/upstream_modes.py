@@ -196,25 +196,13 @@ def echo(call: Call) -> Steps:
 
 
 _PROSE = (
-    "the",
-    " lamp",
-    " over",
-    " a",
-    " desk",
-    " is",
-    " lit",
-    ",",
-    " and",
-    " pages",
-    " are",
-    " read",
-    " at",
-    " night",
+    *("the", " lamp", " above", " small", " desk", " is", " lit"),
+    *(",", " and", " pages", " are", " read", " every", " night"),
 )
 
 
 def prose(call: Call) -> Steps:
-    """Plain English in tokens of about 4 bytes, as models send it; each 60th begins a paragraph."""
+    """Plain English in tokens of about 4.6 bytes, as models send it; each 60th begins a paragraph."""
     tps, burst, tokens = call.number("tps", 0), call.count("burst", 1), call.count("tokens", 40)
     yield from _opening(call)
     for first in range(0, tokens, burst):
