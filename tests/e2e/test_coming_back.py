@@ -109,6 +109,17 @@ def test_what_was_typed_offline_wins_over_what_the_server_had_before(page: Page)
     expect(page.locator("#text")).to_have_value("Dear neighbour")
 
 
+def test_two_messages_sent_offline_go_out_in_their_order_and_into_one_chat(page: Page) -> None:
+    page.context.set_offline(True)
+    say(page, "The first of two")
+    say(page, "The second of two")
+    page.context.set_offline(False)
+    page.wait_for_url("**/chats/*")
+    expect(page.locator("article.reply")).to_have_count(2)
+    expect(page.locator(".from-user")).to_have_text(["The first of two", "The second of two"])
+    expect(page.locator(".chats li")).to_have_count(1)
+
+
 def test_what_one_person_typed_is_not_found_by_the_next_in_the_same_tab(
     page: Page, server: ServerProcess
 ) -> None:

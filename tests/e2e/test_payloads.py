@@ -88,3 +88,14 @@ def test_an_image_is_fetched_by_nobody_until_its_link_is_followed(page: Page, se
     expect(chip).to_have_attribute("title", "https://evil.test/cat.png?q=SECRET")
     expect(chip).to_have_attribute("rel", "noopener noreferrer nofollow")
     expect(chip).to_contain_text("A cat")
+
+
+def test_a_formula_does_not_grow_over_the_page(page: Page, server: ServerProcess) -> None:
+    page.goto("/")
+    choose_model(page, LETTER_BY_LETTER)
+    say(page, "Here: $\\rule{900em}{900em}$")
+    formula = ended(page.locator("article.reply")).locator(".math")
+    expect(formula.locator(".katex")).to_be_visible()
+    box = formula.bounding_box()
+    assert box
+    assert box["height"] < 1000

@@ -12,10 +12,18 @@ register("composer", (form) => {
   const box = form.elements.text;
   const chat = form.dataset.chat;
   const onTheWay = new Map();
+  let leaving = false;
+  let line = Promise.resolve();
 
-  async function post(letter) {
+  // One after the other: they are answered in the order in which they were sent.
+  function post(letter) {
     const made = document.getElementById(`message-${letter.id}`) ?? drawSent(letter.id, letter.text, letter.queued);
     onTheWay.set(letter.id, made);
+    line = line.then(() => deliver(letter, made));
+  }
+
+  async function deliver(letter, made) {
+    if (leaving) return;
     const fields = new URLSearchParams({ text: letter.text, id: letter.id, ...letter.fields });
     try {
       const answer = await sendSurely(letter.url, { body: fields, key: letter.key }, (why) => explainSent(made, why));
@@ -27,9 +35,19 @@ register("composer", (form) => {
 
   function accepted(letter, made, answer) {
     settled(letter);
-    if (answer.go) { location.assign(answer.go); return; }
+    if (answer.go) { moveOn(answer.go); return; }
     const reply = placeAccepted(answer.html, made);
     if (reply) document.dispatchEvent(new CustomEvent("nd:follow", { detail: { reply } }));
+  }
+
+  // The chat is there now: what else was sent to it goes out from its own page.
+  function moveOn(address) {
+    leaving = true;
+    for (const letter of outboxOf(chat)) {
+      takeFromOutbox(chat, letter.id);
+      putInOutbox(address.split("/").pop(), { ...letter, url: `${address}/messages` });
+    }
+    location.assign(address);
   }
 
   function refused(letter, made, error) {

@@ -8,7 +8,7 @@ const somethingOpen = () => document.querySelector("[popover]:popover-open:not(.
 
 register("keys", (body) => {
   // So that the first letter after Ctrl+K is not lost while the file is on its way.
-  (globalThis.requestIdleCallback ?? setTimeout)(() => import("./palette.js"));
+  (globalThis.requestIdleCallback ?? setTimeout)(() => import("./palette.js").catch(() => {}));
   body.addEventListener("keydown", (event) => {
     if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
     const act = keyAct(event);

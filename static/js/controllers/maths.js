@@ -22,7 +22,8 @@ async function setFormulas(transcript) {
   for (const formula of found) {
     formula.dataset.set = "";
     const displayMode = formula.classList.contains("display");
-    globalThis.katex.render(formula.dataset.tex, formula, { displayMode, throwOnError: false, maxExpand: 500 });
+    // A model's formula neither works on for long nor grows over the page.
+    globalThis.katex.render(formula.dataset.tex, formula, { displayMode, throwOnError: false, maxExpand: 500, maxSize: 30 });
   }
 }
 
