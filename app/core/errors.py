@@ -164,9 +164,13 @@ class Superseded(NightdeskError):
 
 
 class ProviderError(NightdeskError):
-    """An endpoint failed. `person` names the endpoint; `detail` may quote what it said, without secrets."""
+    """An endpoint failed. `person` names the endpoint; `detail` may quote what it said, without secrets.
+
+    `may_cost`: it may have worked on the request, and count it, although nothing came of it.
+    """
 
     name = "provider"
+    may_cost: ClassVar[bool] = False
 
 
 class Unreachable(ProviderError):
@@ -221,8 +225,10 @@ class WrongProtocol(ProviderError):
 class IdleTimeout(ProviderError):
     name = "idle-timeout"
     actions = ("continue", "retry")
+    may_cost = True
 
 
 class BrokenStream(ProviderError):
     name = "broken-stream"
     actions = ("continue", "retry")
+    may_cost = True

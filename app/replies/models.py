@@ -253,8 +253,8 @@ class Models:
                     answer.take(event)
                     if answer.is_too_long:
                         break
-        except ProviderError:
-            turned_down = answer.is_empty
+        except ProviderError as error:
+            turned_down = answer.is_empty and not error.may_cost
             raise
         finally:
             if not turned_down:

@@ -199,9 +199,10 @@ class Recovery:
 
     def _speaker(self, state: ReplyState) -> Speaker:
         """Who was answering, as far as that can still be found by name."""
-        for model, endpoint in self._models.usable():
-            if (model.name, endpoint.name) == (state.model, state.endpoint):
-                return Speaker(model, state.model, state.endpoint, endpoint.api)
+        for endpoint, models in self._models.all():
+            for model in models:
+                if (model.name, endpoint.name) == (state.model, state.endpoint):
+                    return Speaker(model, state.model, state.endpoint, endpoint.api)
         return Speaker(None, state.model, state.endpoint, "")
 
 

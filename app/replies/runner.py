@@ -88,7 +88,7 @@ class Runner:
             except ProviderError as error:
                 if call.shown:
                     raise
-                call.asked = False
+                call.asked = error.may_cost
                 pause = self._pause(error, attempt)
                 logger.info("reply %s tries again in %.1f s: %s", manuscript.reply.id, pause, error)
                 with Wait(

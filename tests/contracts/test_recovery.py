@@ -205,6 +205,18 @@ async def test_the_call_of_a_killed_process_is_recorded_as_interrupted(house: Ho
         assert [(part.id, part.outcome) for part in answered.parts] == [("c1", "interrupted")]  # type: ignore[union-attr]
 
 
+async def test_what_a_killed_call_has_cost_is_known_though_its_model_is_switched_off(tmp_path: Path):
+    async with opened(tmp_path / "data", model={"price_input": 1.0, "price_output": 2.0}) as house:
+        await half_an_answer(house)
+        shutil.copytree(house.folder.path, tmp_path / "later")
+    async with opened(tmp_path / "later") as later:
+        later.models.gone = True
+        await later.recovery.run()
+        async with later.db.read() as s:
+            (total,) = await ledger.sums(s, later.user)
+        assert total.cost
+
+
 async def test_thoughts_are_kept_with_their_time(house: House, tmp_path: Path):
     talk = await half_an_answer(house)
     async with restarted(house, tmp_path / "later") as later:

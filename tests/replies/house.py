@@ -150,6 +150,9 @@ class PuppetModels:
     def __post_init__(self) -> None:
         self.held.set()
 
+    def all(self) -> list[tuple[Endpoint, list[Model]]]:
+        return [(self.endpoint, [self.model])]
+
     def usable(self) -> list[tuple[Model, Endpoint]]:
         return [] if self.gone else [(self.model, self.endpoint)]
 

@@ -327,6 +327,17 @@ async def test_a_call_that_was_cut_off_is_in_the_ledger_as_an_estimate(house: Ho
     assert (total.calls, total.output_tokens, total.estimated) == (1, 10, True)
 
 
+@pytest.mark.parametrize("error", [IdleTimeout("Silent."), BrokenStream("Cut.")])
+async def test_a_call_that_broke_off_before_its_first_word_may_have_cost_its_prompt(
+    house: House, error: ProviderError
+):
+    house.puppet.will(lambda call: call.give(error))
+    await (await house.start()).ended()
+    async with house.db.read() as s:
+        (total,) = await ledger.sums(s, house.user)
+    assert (total.calls, total.output_tokens, total.estimated) == (1, 0, True)
+
+
 async def test_a_call_that_was_turned_down_costs_nothing(house: House):
     house.puppet.will(lambda call: call.give(KeyRefused("Refused.")))
     talk = await house.start()
