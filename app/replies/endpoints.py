@@ -106,10 +106,12 @@ class Endpoints:
             key=_key(key) if key else None,
             idle_timeout=self._settings.idle_timeout,
         )
-        await self._refuse_taken(config.label)
+        async with self._db.read() as s:
+            await _refuse_taken(s, config.label)
         base_url, found = await probe(self._providers, config)
 
         async def write(s: Session) -> tuple[Endpoint, list[Model]]:
+            await _refuse_taken(s, config.label)
             endpoint = await self._insert(s, replace(config, base_url=base_url), came_from)
             endpoint.checked = now_ms()
             await _note(
@@ -155,8 +157,6 @@ class Endpoints:
 
         Raises NotFound, Invalid, Refused.
         """
-        if name is not None:
-            await self._refuse_taken(_name(name), but=endpoint_id)
         wanted = {
             "name": _name(name) if name is not None else None,
             "api": self._api(api) if api is not None else None,
@@ -172,6 +172,8 @@ class Endpoints:
                 raise Refused("The local model has no address and no key.")
             was = (before.api, before.base_url)
             origin = origin_of(before.base_url)
+            if name is not None:
+                await _refuse_taken(s, _name(name), but=endpoint_id)
             after = await endpoints.update(s, endpoint_id, **fields)
             new_key = await self._put_key(s, after, key, moved=origin_of(after.base_url) != origin)
             await _note(s, by, after.name, fields, key=new_key)
@@ -289,18 +291,16 @@ class Endpoints:
         await self._changed()
         return recorded
 
-    async def _refuse_taken(self, name: str, but: str | None = None) -> None:
-        async with self._db.read() as s:
-            known = {row.name.casefold(): row.id for row, _ in await endpoints.all(s)}
-        if known.get(name.casefold(), but) != but:
-            raise Invalid(
-                f"There is an endpoint called '{name}' already. Give this one another name.", "name"
-            )
-
     def _api(self, api: str) -> str:
         if api not in self._settings.apis:
             raise Invalid(f"'{api[:40]}' is not an API that endpoints can speak here.", "api")
         return api
+
+
+async def _refuse_taken(s: Session, name: str, but: str | None = None) -> None:
+    known = {row.name.casefold(): row.id for row, _ in await endpoints.all(s)}
+    if known.get(name.casefold(), but) != but:
+        raise Invalid(f"There is an endpoint called '{name}' already. Give this one another name.", "name")
 
 
 def _address(text: str) -> str:

@@ -524,6 +524,13 @@ async def test_servers_on_this_machine_are_offered_until_they_are_endpoints(worl
     assert await world.models().found_locally() == []
 
 
+async def test_two_endpoints_never_have_one_name(world: World) -> None:
+    models = world.models()
+    made = await asyncio.gather(world.add(models), world.add(models, name="UP"), return_exceptions=True)
+    assert sum(isinstance(each, Invalid) for each in made) == 1
+    assert len(models.all()) == 1
+
+
 # --- a bare call ----------------------------------------------------------------------------------------------
 
 
@@ -647,6 +654,16 @@ async def test_a_call_that_was_turned_down_costs_nothing(world: World) -> None:
         await models.call("title", (user_message("Hello"),), world.user)
     async with world.db.read() as s:
         assert await ledger.sums(s, world.user) == []
+
+
+@pytest.mark.parametrize("error", [IdleTimeout("silent"), BrokenStream("cut")])
+async def test_a_call_that_may_have_cost_something_has_its_row(world: World, error: Exception) -> None:
+    models = world.models()
+    await world.add(models)
+    world.puppets.said = [error]
+    with pytest.raises(type(error)):
+        await models.call("title", (user_message("Hello"),), world.user)
+    assert (await used(world)).estimated
 
 
 async def test_a_call_that_goes_round_in_circles_is_cut_off(world: World) -> None:
