@@ -6,7 +6,7 @@
                                                the sign-in page and back
 
 Both templates get `title`, `text`, `status`, `name` (the problem's) and `sign_in` (the path of the sign-in
-page where that helps, else None).
+page where that helps, else None). The page that answers a form also gives back the text that was in it, `kept`.
 """
 
 import http
@@ -145,15 +145,15 @@ def path_of(request: Request) -> str:
     return str(path[len(root) :] if root and path.startswith(root) else path) or "/"
 
 
-def answer(request: Request, found: Problem) -> Response:
-    """`found` in the shape that this request takes."""
+def answer(request: Request, found: Problem, kept: str = "") -> Response:
+    """`found` in the shape that this request takes; a page shows the text `kept`."""
     if "hx-request" in request.headers:
         return HTMLResponse(_fragment(request, found), found.status, found.headers)
     if not _takes_page(request):
         return Response(found.document(), found.status, found.headers, "application/problem+json")
     if found.status == 401 and request.method == "GET":
         return RedirectResponse(sign_in_path(request), 303)
-    return _page(request, found)
+    return _page(request, found, kept)
 
 
 def _takes_page(request: Request) -> bool:
@@ -166,8 +166,8 @@ def _fragment(request: Request, found: Problem) -> str:
     return house(request).render.fragment("errors/_notice.html", **_context(request, found))
 
 
-def _page(request: Request, found: Problem) -> Response:
-    render, context = house(request).render, _context(request, found)
+def _page(request: Request, found: Problem, kept: str) -> Response:
+    render, context = house(request).render, _context(request, found) | {"kept": kept}
     return render.page(request, "errors/page.html", code=found.status, headers=found.headers, **context)
 
 
@@ -201,17 +201,24 @@ async def on_refusal(request: Request, error: Exception) -> Response:
     found = problem_of(error)
     if found.status >= 500:
         logger.warning("%s %s: %s", request_id(request), type(error).__name__, error)
-    if found.status == 401 and request.method == "POST" and _takes_page(request):
-        return await _sign_in_again(request, found)
-    return answer(request, found)
+    if request.method != "POST" or not _takes_page(request):
+        return answer(request, found)
+    kept = await _typed(request)
+    return _sign_in_again(request, found, kept) if found.status == 401 else answer(request, found, kept)
 
 
-async def _sign_in_again(request: Request, found: Problem) -> Response:
-    """The sign-in page in answer to a form whose session had ended: the text that was in it is carried along."""
+async def _typed(request: Request) -> str:
+    """The text in a form: a message, or other words for one. Empty where there is none or it cannot be read."""
     try:
-        text = (await forms.form(request)).optional_text("text", most=house(request).settings.max_body) or ""
+        fields = await forms.form(request)
+        name = next((name for name in fields if name == "text" or name.startswith("text-")), "text")
+        return fields.optional_text(name, most=house(request).settings.max_body) or ""
     except errors.Refused:
-        text = ""
+        return ""
+
+
+def _sign_in_again(request: Request, found: Problem, kept: str) -> Response:
+    """The sign-in page in answer to a form whose session had ended: the text that was in it is carried along."""
     return house(request).render.page(
         request,
         "sign_in/page.html",
@@ -219,7 +226,7 @@ async def _sign_in_again(request: Request, found: Problem) -> Response:
         headers=found.headers,
         host=request.headers.get("host", ""),
         next=way_back(request),
-        kept=text,
+        kept=kept,
         ended=True,
         new=False,
         name="",

@@ -98,6 +98,21 @@ async def test_what_a_form_is_refused_with_stays_in_the_composer(here: World, ad
     assert "Keep this</textarea>" in (await ada.get(path)).text
 
 
+async def test_a_page_that_refuses_a_form_gives_back_what_was_typed(here: World, ada: Visitor):
+    path = await said(here, ada)
+    message = re.search(r'id="message-([^"]+)"', (await ada.get(path)).text)[1]
+    fields = {"key": new_id(), "text": "Other <words>", "model": new_id()}
+    refused = await ada.send(f"/messages/{message}/resend", fields)
+    assert refused.status_code == 422
+    assert "Other &lt;words&gt;</textarea>" in refused.text
+    stale = await ada.send(f"{path}/messages", {"key": new_id(), "text": "From before", "csrf": "x"})
+    assert stale.status_code == 403
+    assert "From before</textarea>" in stale.text
+    queued = await ada.send(f"/messages/{message}/edit", {f"text-{message}": "Too late"})
+    assert queued.status_code == 410
+    assert "Too late</textarea>" in queued.text
+
+
 async def test_regenerating_gives_another_version_and_the_arrows_between(here: World, ada: Visitor):
     path = await said(here, ada)
     reply = re.search(r'id="reply-([^"]+)"', (await ada.get(path)).text)[1]
