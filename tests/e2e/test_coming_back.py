@@ -120,6 +120,15 @@ def test_two_messages_sent_offline_go_out_in_their_order_and_into_one_chat(page:
     expect(page.locator(".chats li")).to_have_count(1)
 
 
+def test_the_commands_are_there_without_a_line(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.press("Escape")
+    page.context.set_offline(True)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("theme")
+    expect(page.get_by_role("option", name="Change the theme")).to_be_visible()
+
+
 def test_what_one_person_typed_is_not_found_by_the_next_in_the_same_tab(
     page: Page, server: ServerProcess
 ) -> None:

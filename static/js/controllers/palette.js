@@ -36,9 +36,10 @@ function makePalette() {
   async function search() {
     const words = field.value.trim();
     const mine = ++asked;
-    const answer = await fetch(address(`/search?q=${encodeURIComponent(words)}`), { headers: { Accept: "text/html", "HX-Request": "true" } });
+    // Without an answer there are still the commands.
+    const answer = await fetch(address(`/search?q=${encodeURIComponent(words)}`), { headers: { Accept: "text/html", "HX-Request": "true" } }).catch(() => null);
     if (mine !== asked) return;
-    results.replaceChildren(commandsFor(words), answer.ok ? fragment(await answer.text()) : "");
+    results.replaceChildren(commandsFor(words), answer?.ok ? fragment(await answer.text()) : "");
     for (const heading of results.querySelectorAll("h2")) heading.setAttribute("role", "presentation");
     sayTimes(results);
     select(0);
