@@ -211,7 +211,10 @@ class Failures:
             raise Unreachable(self._say(said), self._scrub(f"{self.config.label}: {error}")) from error
         except Blocked as error:
             said = "Nightdesk does not connect to the address of '{label}'. Check it under Settings, Models."
-            raise Unreachable(self._say(said), self._scrub(f"{self.config.label}: {error.reason}")) from error
+            # Another try meets the same guard.
+            raise RequestRejected(
+                self._say(said), self._scrub(f"{self.config.label}: {error.reason}")
+            ) from error
         except Timeout as error:
             seconds = f"{idle_timeout:g} seconds"
             said = (

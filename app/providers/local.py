@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from app.core.errors import BrokenStream, ProviderError, Unreachable
+from app.core.errors import BrokenStream, ModelMissing, ProviderError, Unreachable
 from app.providers.base import (
     EndpointConfig,
     FoundModel,
@@ -100,7 +100,10 @@ class Local:
 
     @asynccontextmanager
     async def using(self) -> AsyncIterator[Running]:
-        """The running child, started if need be, not stopped before this is left. Raises Unreachable."""
+        """The running child, started if need be, not stopped before this is left.
+
+        Raises Unreachable, and ModelMissing where it is left out of the installation.
+        """
         self._users += 1
         if self._timer is not None:
             self._timer.cancel()
@@ -127,7 +130,7 @@ class Local:
         if (running := self.running) is not None:
             return running
         if self._weights is None:
-            raise Unreachable("The local model is left out of this installation. Pick another one.")
+            raise ModelMissing("The local model is left out of this installation. Pick another one.")
         if self._starting is None:
             # A task of its own: whoever asked first may press Stop while others wait for it, too.
             self._starting = self._tasks.start("start the local model", self._start())

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from app.core.errors import BrokenStream, ContextExceeded, Unreachable
+from app.core.errors import BrokenStream, ContextExceeded, ModelMissing, Unreachable
 from app.core.messages import user_message
 from app.outbound import Http
 from app.providers.base import (
@@ -255,7 +255,7 @@ async def test_left_out_it_is_not_offered_and_breaks_nothing(
     assert (local.available, local.models) == (False, ())
     provider = Table(http, local).open(CONFIG)
     assert await provider.models() == []
-    with pytest.raises(Unreachable, match="left out"):
+    with pytest.raises(ModelMissing, match="left out"):
         await everything(provider, asking("Hello"))
 
 

@@ -239,6 +239,13 @@ async def test_comments_after_the_last_word_do_not_keep_a_reply_from_its_end():
     assert events == [TextSeen("Hi"), Done("end_turn", "stop")]
 
 
+async def test_an_address_that_the_guard_refuses_is_not_tried_again(http):
+    error, _ = await fails(endpoint(http, "http://169.254.169.254/v1"), "normal")
+    assert type(error) is errors.RequestRejected
+    assert "does not connect" in error.person
+    assert not error.may_retry
+
+
 async def test_nobody_at_the_address_is_unreachable(upstream, http):
     await upstream.stop()
     provider = endpoint(http, upstream.url)
