@@ -22,7 +22,10 @@ ENDLESS = "endless"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One for all of them: none of these stories is about the server."""
     data: Path = tmp_path_factory.mktemp("browser") / "data"
-    with UpstreamProcess() as upstream, serving(data, "--no-local-model") as process:
+    with (
+        UpstreamProcess() as upstream,
+        serving(data, "--no-local-model", env={"NIGHTDESK_MESSAGES_PER_MINUTE": "0"}) as process,
+    ):
         upstream.control(models=[QUICK, ENDLESS])
         process.add_user("ada")
         process.command("endpoint", "add", "up", "--api", "openai-chat", "--url", upstream.url)

@@ -11,10 +11,11 @@ register("sidebar", (list) => {
     timer = 0;
     const rows = list.querySelectorAll("li").length;
     const answer = await fetch(address(`/sidebar?current=${current()}&rows=${rows}`), { headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
+    if (!answer.ok || answer.redirected) return;
     const fresh = list.cloneNode(false);
     fresh.replaceChildren(fragment(await answer.text()));
     morph(list, fresh.outerHTML);
+    globalThis.htmx?.process(list);
   }
   const soon = () => { timer ||= setTimeout(() => reload().catch(() => {}), 150); };
 
@@ -25,13 +26,26 @@ register("sidebar", (list) => {
     soon();
   }
 
-  const events = ["nd:chat", "nd:reply", "nd:snapshot"];
-  for (const name of events) document.addEventListener(name, told);
+  // What the server tells first is mostly what the page was drawn with a moment ago.
+  const compared = (event) => { if (!shows(list, event.detail)) soon(); };
+
+  const heard = { "nd:chat": told, "nd:reply": told, "nd:snapshot": compared };
+  for (const [name, act] of Object.entries(heard)) document.addEventListener(name, act);
   return () => {
     clearTimeout(timer);
-    for (const name of events) document.removeEventListener(name, told);
+    for (const [name, act] of Object.entries(heard)) document.removeEventListener(name, act);
   };
 });
+
+// Whether the rows carry just these marks. A chat that runs and is not listed is a new one.
+function shows(list, { running = [], waiting = [], unread = [] }) {
+  const marks = new Map(unread.map((chat) => [chat, "dot"]));
+  for (const { chat } of running) marks.set(chat, "spin");
+  for (const { chat } of waiting) marks.set(chat, "needs");
+  const listed = new Map([...list.querySelectorAll("li")].map((row) => [row.id.replace("chat-", ""), row.querySelector(".state > :first-child")]));
+  for (const { chat } of [...running, ...waiting]) if (!listed.has(chat)) return false;
+  return [...listed].every(([chat, mark]) => (mark?.className ?? "") === (marks.get(chat) ?? ""));
+}
 
 function nameChat(title) {
   const heading = document.getElementById("title");

@@ -15,7 +15,7 @@ export async function refresh() {
     const there = fresh.querySelector(part);
     if (!here || !there) continue;
     if (part === "#transcript") keepEarlier(here, there);
-    morph(here, there.outerHTML);
+    globalThis.htmx?.process(morph(here, there.outerHTML));
   }
   const title = fresh.querySelector("title");
   if (title) document.title = title.textContent;
