@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.support.browser import chromium
 from tests.support.server import PASSWORD, ServerProcess
 from tests.support.upstream import UpstreamProcess
 
@@ -22,12 +21,6 @@ MODELS = [
 ]
 
 expect.set_options(timeout=15_000)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.desk import ask, choose_model, ended, say
-from tests.support.browser import chromium
 from tests.support.server import PASSWORD, ServerProcess, serving
 from tests.support.upstream import UpstreamProcess
 
@@ -30,12 +29,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         process.add_user("ada")
         process.command("endpoint", "add", "up", "--api", "openai-chat", "--url", upstream.url)
         yield process
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
