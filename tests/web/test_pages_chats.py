@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.core.ids import new_id
-from tests.support.desk import OURS, Visitor, hidden
+from tests.support.desk import OURS, Visitor, desk, hidden
 from tests.web.api.world import World, world
 
 SCRIPT = OURS | {"accept": "application/json"}
@@ -275,3 +275,17 @@ async def test_a_connection_that_others_can_read_along_says_so(here: World, at: 
 
 async def test_a_list_of_more_rows_than_a_number_can_say_is_a_list(ada: Visitor):
     assert (await ada.get(f"/sidebar?rows={'9' * 5000}")).status_code == 200
+
+
+async def test_below_a_root_path_every_address_of_a_page_lies_below_it(tmp_path: Path):
+    async with desk(tmp_path / "below", root_path="/desk") as below:
+        ada = await below.member("ada", "admin")
+        for path in ("/", "/settings", "/settings/appearance", "/search?q=x", "/chats/nothing"):
+            page = (await ada.get("/desk" + path)).text
+            addresses = re.findall(
+                r'(?:href|src|action|formaction|hx-get|hx-post|data-events)="(/[^"]*)"', page
+            )
+            assert addresses
+            assert all(address.startswith("/desk/") for address in addresses), path
+        location = (await ada.send("/desk/settings/appearance", {"theme": "dark"})).headers["location"]
+        assert location == "/desk/settings/appearance"
