@@ -73,7 +73,7 @@ async def test_secrets_that_were_swapped_between_rows_do_not_open(db: Database, 
             await opened(db, vault, owner)
 
 
-@pytest.mark.parametrize("broken", [b"", b"\x01", b"\x02" + os.urandom(60), b"\x01" + os.urandom(60)])
+@pytest.mark.parametrize("broken", [b"", b"\x01", b"\x02" + bytes(60), b"\x01" + bytes(60)])
 async def test_a_damaged_secret_is_a_storage_fault_with_a_way_out(db: Database, vault: Vault, broken: bytes):
     await seal(db, vault, "one")
     await db.write(lambda s: s.execute(update(Secret).values(sealed=broken)))

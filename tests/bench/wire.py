@@ -81,7 +81,7 @@ async def follow(
     path: str,
     headers: dict[str, str],
     *,
-    text: bytes,
+    text: re.Pattern[bytes],
     end: bytes,
     compressed: bool = False,
 ) -> Followed:

@@ -89,7 +89,7 @@ def test_joined_deltas_fold_to_the_same_messages(pieces: list[tuple[bool, str]])
     joined: list[Event] = []
     for event in single:
         if joined and type(joined[-1]) is type(event):
-            joined[-1] = type(event)(joined[-1].text + event.text)  # type: ignore[union-attr,call-arg]
+            joined[-1] = type(event)(joined[-1].text + event.text)
         else:
             joined.append(event)
     one, other = fold(*BEGIN, *single), fold(*BEGIN, *joined)

@@ -4,6 +4,7 @@ import random
 import sqlite3
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,10 @@ from tests.support.upstream import UpstreamProcess
 pytestmark = pytest.mark.fault
 
 SLOW = "normal?tokens=60&tps=60"
+
+
+def has_been_asked(upstream: UpstreamProcess, times: int) -> bool:
+    return len(upstream.requests()) == times
 
 
 def check_ledger(caller: Caller, upstream: UpstreamProcess) -> None:
@@ -108,7 +113,8 @@ def test_a_reply_that_never_shows_anything_is_resumed_three_times_and_then_given
 ) -> None:
     reply = caller.post(caller.new_chat("hang"), "go").reply
     for count in range(1, 5):
-        caller.until(lambda count=count: len(upstream.requests()) == count, f"asked {count} times")
+        asked = partial(has_been_asked, upstream, count)
+        caller.until(asked, f"the endpoint is asked {count} times")
         caller.server.kill()
         caller.server.start()
         caller.reconnect()

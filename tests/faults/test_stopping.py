@@ -143,6 +143,6 @@ def test_a_full_disk_is_told_kept_readable_and_recovered_from(
         assert caller.ended(caller.post(chat, "x" * 100_000, key).reply)["state"] == "complete"
         assert not [line for line in server.log if "Traceback" in line]
     finally:
-        if caller:
+        if caller is not None:
             caller.close()
         server.close()

@@ -138,7 +138,7 @@ def test_nothing_names_an_address_elsewhere():
 
 def test_what_is_not_ours_is_as_the_manifest_says():
     manifest = tomllib.loads((STATIC / "vendor/manifest.toml").read_text())
-    listed = {}
+    listed: dict[Path, str] = {}
     for package in manifest["package"]:
         assert package["version"]
         assert package["licence"]

@@ -37,13 +37,20 @@ async def said(here: World, ada: Visitor, text: str = "Hello", **fields: str) ->
     return path
 
 
+def found(pattern: str, text: str) -> str:
+    """What the first group of `pattern` holds in `text`."""
+    match = re.search(pattern, text)
+    assert match is not None
+    return match[1]
+
+
 async def ended(here: World, path: str) -> None:
     """Wait until nothing runs in the chat."""
     chat = (await here.ada.get(f"/api/v1{path}")).json()
     if (reply := chat["running_reply"]) is not None:
-        source = await here.desk.house.registry.follow_source(
-            reply, here.desk.house.registry.find(reply).user
-        )
+        running = here.desk.house.registry.find(reply)
+        assert running is not None
+        source = await here.desk.house.registry.follow_source(reply, running.user)
         while source.state.finished is None:
             await source.feed.wait(len(source.feed.entries), source.feed.passing_count)
 
@@ -100,7 +107,7 @@ async def test_what_a_form_is_refused_with_stays_in_the_composer(here: World, ad
 
 async def test_a_page_that_refuses_a_form_gives_back_what_was_typed(here: World, ada: Visitor):
     path = await said(here, ada)
-    message = re.search(r'id="message-([^"]+)"', (await ada.get(path)).text)[1]
+    message = found(r'id="message-([^"]+)"', (await ada.get(path)).text)
     fields = {"key": new_id(), "text": "Other <words>", "model": new_id()}
     refused = await ada.send(f"/messages/{message}/resend", fields)
     assert refused.status_code == 422
@@ -115,19 +122,19 @@ async def test_a_page_that_refuses_a_form_gives_back_what_was_typed(here: World,
 
 async def test_regenerating_gives_another_version_and_the_arrows_between(here: World, ada: Visitor):
     path = await said(here, ada)
-    reply = re.search(r'id="reply-([^"]+)"', (await ada.get(path)).text)[1]
+    reply = found(r'id="reply-([^"]+)"', (await ada.get(path)).text)
     assert (await ada.send(f"/replies/{reply}/regenerate", {"key": new_id()})).headers["location"] == path
     await ended(here, path)
     page = (await ada.get(path)).text
     assert "2 of 2" in page
-    earlier = re.search(r'name="message" value="([^"]+)" aria-label="Earlier version"', page)[1]
+    earlier = found(r'name="message" value="([^"]+)" aria-label="Earlier version"', page)
     await ada.send(f"{path}/branch", {"message": earlier})
     assert "1 of 2" in (await ada.get(path)).text
 
 
 async def test_other_words_stand_as_a_version_beside_the_first(here: World, ada: Visitor):
     path = await said(here, ada, "First words")
-    message = re.search(r'id="message-([^"]+)"', (await ada.get(path)).text)[1]
+    message = found(r'id="message-([^"]+)"', (await ada.get(path)).text)
     edit = (await ada.get(f"{path}?edit={message}")).text
     assert "First words</textarea>" in edit
     await ada.send(f"/messages/{message}/resend", {"key": new_id(), "text": "Other words"})
@@ -169,7 +176,7 @@ async def test_opening_an_unread_chat_clears_the_mark(here: World, ada: Visitor)
 async def test_what_is_somebody_elses_does_not_exist(here: World, ada: Visitor, path: str):
     mine = await said(here, ada)
     page = (await ada.get(mine)).text
-    id = re.search(r'id="reply-([^"]+)"', page)[1] if "replies" in path else mine.removeprefix("/chats/")
+    id = found(r'id="reply-([^"]+)"', page) if "replies" in path else mine.removeprefix("/chats/")
     eve = await here.desk.member("eve")
     fields = {"key": new_id(), "text": "x", "title": "x"}
     answer = await (eve.get(path.format(id)) if path == "/chats/{}" else eve.send(path.format(id), fields))
@@ -217,7 +224,7 @@ async def test_a_long_chat_is_shown_by_the_page(here: World, ada: Visitor):
     end = (await ada.get(path)).text
     assert "Question 29</div>" in end
     assert "Question 1</div>" not in end
-    earlier = re.search(r'href="([^"]+\?before=\d+)"', end)[1]
+    earlier = found(r'href="([^"]+\?before=\d+)"', end)
     above = (await ada.get(earlier)).text
     assert "Question 1</div>" in above
     assert "Back to the end of the chat" in above
@@ -230,8 +237,8 @@ async def test_what_was_found_is_landed_on(here: World, ada: Visitor):
     path = await said(here, ada, "A needle in it")
     for number in range(30):
         await here.said(path.removeprefix("/chats/"), f"Hay {number}")
-    found = (await ada.get("/search?q=needle")).text
-    landing = re.search(rf'href="({path}\?at=[^"]+)#at"', found)[1]
+    hits = (await ada.get("/search?q=needle")).text
+    landing = found(rf'href="({path}\?at=[^"]+)#at"', hits)
     page = (await ada.get(landing)).text
     assert page.index('id="at"') < page.index("A needle in it</div>")
 

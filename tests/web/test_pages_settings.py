@@ -141,7 +141,9 @@ async def test_what_a_model_cannot_be_is_a_sentence_at_its_form(
 
 async def test_the_default_of_each_role_is_chosen(here: World, ada: Visitor):
     await ada.send("/settings/roles", {"chat": here.models["reasoning"], "title": ""})
-    assert here.desk.house.models.default().id == here.models["reasoning"]
+    default = here.desk.house.models.default()
+    assert default is not None
+    assert default.id == here.models["reasoning"]
     assert re.search(r'<option value="[^"]+" selected>reasoning', (await ada.get("/")).text)
 
 
@@ -197,8 +199,11 @@ async def test_static_files_are_packed_and_kept_for_ever(here: World, ada: Visit
     answer = await ada.web.get(address, headers={"accept-encoding": "gzip"})
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert answer.headers["content-encoding"] == "gzip"
+    sheet = assets.find("app.css")
+    assert sheet is not None
+    assert sheet.packed is not None
     plain = await ada.web.get(address, headers={"accept-encoding": "identity"})
-    assert plain.content == gzip.decompress(assets.find("app.css").packed)
+    assert plain.content == gzip.decompress(sheet.packed)
     stale = await ada.web.get("/static/000000000000/app.css")
     assert (stale.status_code, stale.headers["cache-control"]) == (200, "no-cache")
     assert (await ada.web.get(f"/static/{assets.version}/../../run.py")).status_code == 404
