@@ -25,3 +25,10 @@ def browser() -> Iterator["Browser"]:
 
     with chromium() as running:
         yield running
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What drives the browser is a browser test: its event loop would keep every asynchronous test from running."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)

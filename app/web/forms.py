@@ -123,12 +123,16 @@ async def json_object(request: Request) -> Fields:
     return Fields(value)
 
 
+class UnreadableForm(Invalid):
+    """A form that is no form, or has too many fields. Its body is used up: it can't be read again."""
+
+
 async def form(request: Request) -> Fields:
-    """The fields of a form, without `csrf` and without files. Raises Invalid."""
+    """The fields of a form, without `csrf` and without files. Raises Invalid, UnreadableForm."""
     try:
         found = await request.form(max_files=MOST_FILES, max_fields=MOST_FIELDS)
     except HTTPException as error:
-        raise Invalid("This form could not be read.", detail=str(error.detail)) from error
+        raise UnreadableForm("This form could not be read.", detail=str(error.detail)) from error
     values: dict[str, str] = {}
     for name, value in found.multi_items():
         if isinstance(value, UploadFile):

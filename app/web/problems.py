@@ -203,7 +203,7 @@ async def on_refusal(request: Request, error: Exception) -> Response:
         logger.warning("%s %s: %s", request_id(request), type(error).__name__, error)
     if request.method != "POST" or not _takes_page(request):
         return answer(request, found)
-    kept = await _typed(request)
+    kept = "" if isinstance(error, forms.UnreadableForm) else await _typed(request)
     return _sign_in_again(request, found, kept) if found.status == 401 else answer(request, found, kept)
 
 

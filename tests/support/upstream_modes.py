@@ -113,7 +113,8 @@ def delta(finish: str | None = None, **fields: Any) -> bytes:
 
 def _said(token: str, stamp: bool) -> bytes:
     if stamp:
-        token = f"{token[:-1]}@{monotonic_ns() // 1000} "
+        word = token.rstrip()
+        token = f"{word}@{monotonic_ns() // 1000}{token[len(word) :]}"
     return _TEXT + token.replace("\n", "\\n").encode() + _AFTER
 
 

@@ -315,7 +315,7 @@ async def test_sessions_are_listed_and_one_of_them_is_ended(there: Desk):
     other = await there.sign_in("ada")
     assert other.person is not None
     page = (await ada.get("/settings/account")).text
-    assert page.count("Firefox on Linux") == 2
+    assert page.count("<strong>Firefox on Linux</strong>") == 2
     assert "This one" in page
     await ada.send(f"/settings/account/sessions/{other.person.session}/end")
     assert (await other.get("/settings/account")).status_code == 303
