@@ -216,6 +216,7 @@ def test_a_message_edited_while_it_waits_goes_out_as_edited(page: Page):
     page.get_by_role("dialog").locator("textarea").fill("Waiting, in other words")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".queued p")).to_have_text("Waiting, in other words")
+    expect(page.locator(":popover-open")).to_have_count(0)
     page.keyboard.press("Escape")
     ended(page.locator("article.reply"))
     choose_model(page, QUICK)
