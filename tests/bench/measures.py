@@ -52,7 +52,8 @@ async def _first_tokens(w: World, count: int) -> list[float]:
 
 
 async def _burst(w: World, count: int) -> list[float]:
-    model = w.model("one token")
+    # Replies that go on for a second: the end of the first ones is not what the last ones wait for.
+    model = w.model("one second")
     async with connections(w.server.url, count) as opened:
         chats = [await w.new_chat(opened[0], model) for _ in range(count)]
         return list(

@@ -18,11 +18,13 @@ from tests.support.upstream import UpstreamProcess
 
 NAME = "bench"
 
-# What the upstream is asked for: plain words as tokens, or tokens that say when they were sent.
+# What the upstream is asked for: plain words as tokens, or tokens that say when they were sent. The first one is the
+# default, and so names the chats, as briefly as a title is.
 MODELS = {
+    "one token": "normal?tokens=1",
+    "one second": "prose?tokens=30&tps=30",
     "fast 2,000": "prose?tokens=2000&burst=20",
     "fast 20,000": "prose?tokens=20000&burst=20",
-    "one token": "normal?tokens=1",
     "50 a second": "prose?tokens=500&tps=50",
     "30 a second": "prose?tokens=300&tps=30",
     "stamped, 50 a second": "normal?tokens=250&tps=50&stamp=1",
