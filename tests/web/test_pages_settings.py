@@ -158,7 +158,7 @@ async def test_a_member_sees_the_models_and_changes_none(here: World, second: Up
 async def test_a_dead_endpoint_does_not_hold_up_a_page(here: World, ada: Visitor):
     await here.upstream.stop()
     for path in ("/", "/settings"):
-        assert (await ada.get(path)).elapsed.total_seconds() < 1
+        assert (await ada.get(path)).elapsed.total_seconds() < 5
 
 
 async def test_the_look_is_kept_with_the_account(here: World, ada: Visitor):
